@@ -92,7 +92,7 @@ async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(per
     await expect(page.get_by_text("3 of ")).to_be_visible()
     assert not await violations(page)
 
-    await page.get_by_role("button", name="Act on these 3 jobs").click()
+    await page.get_by_role("button", name="Actions on these 3 jobs").click()
     await expect(page.get_by_text("3 jobs will be cancelled")).to_be_visible()
     await page.get_by_role("button", name="Cancel 3 jobs").dblclick()
 

@@ -69,7 +69,7 @@ def known_sessions(incomplete: str) -> Completions:
 
 
 def known_links(incomplete: str) -> Completions:
-    """The own links to jobs whose ids begin so, with their names and jobs."""
+    """The caller's links whose ids begin so, with their names and jobs."""
     return _completed(
         incomplete, lambda client: ((each.id, f"{each.name} job {each.job_id}") for each in client.links())
     )

@@ -8210,7 +8210,7 @@ export interface operations {
             query?: {
                 format?: "ndjson" | "csv";
                 kind?: string[];
-                find?: string;
+                search?: string;
                 after?: string;
                 before?: string;
             };

@@ -1,4 +1,4 @@
-/** That the cluster is paused: in the header of every page, and where jobs wait. For those who may, it leads to where it is resumed. */
+/** The paused state of a cluster: a mark in the header and a note on Jobs. For admins it links to Admin, Clusters. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";

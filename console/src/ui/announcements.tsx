@@ -11,19 +11,19 @@ export function announce(message: string): void {
   messages.dispatchEvent(new CustomEvent("message", { detail: message }));
 }
 
-/** Says a message when `of` has changed and rests, such as the filters that led to it. What changes by itself is not said. */
-export function useAnnounced(message: string, of: unknown): void {
+/** Says the message some time after the last change of `trigger`, such as filters. Changes of the message alone are not said. */
+export function useAnnounced(message: string, trigger: unknown): void {
   const latest = useRef(message);
-  const first = useRef(of);
+  const first = useRef(trigger);
   useEffect(() => {
     latest.current = message;
   });
   useEffect(() => {
-    if (first.current === of) return undefined;
+    if (first.current === trigger) return undefined;
     first.current = undefined;
     const timer = setTimeout(() => announce(latest.current), REST_MS);
     return () => clearTimeout(timer);
-  }, [of]);
+  }, [trigger]);
 }
 
 /** Where messages appear for screen readers: once in the frame of all pages. */

@@ -115,9 +115,9 @@ async def test_the_export_has_the_kinds_and_the_text_that_were_asked_for(world: 
     assert asked_kinds() == ("quota.changed", "quota.deleted")
     await exported(kind="job.*,token.revoked")
     assert asked_kinds() == ("job.submitted", "token.revoked")
-    assert await exported(find=" tESt") == ["job.submitted"]
-    assert len(await exported(find="ADA")) == 4
-    assert await exported(find="nobody") == []
+    assert await exported(search=" tESt") == ["job.submitted"]
+    assert len(await exported(search="ADA")) == 4
+    assert await exported(search="nobody") == []
 
 
 async def test_a_kind_that_is_not_in_the_audit_is_refused(world: World) -> None:

@@ -35,7 +35,7 @@ def share(
     url: Url = None,
     cluster: Cluster = None,
 ) -> None:
-    """Create a link that shows one of your jobs, read only, to whoever has it. It is printed once."""
+    """Create a link that shows one of your jobs, read only, to whoever has it. Its address is printed only once."""
     chosen = tuple(each for each in (part.strip() for part in shows.split(",")) if each)
     if not set(chosen) <= set(SHOWN):
         raise WrongUsage(f"--shows {shows}: a link can show {', '.join(SHOWN)}")
@@ -87,7 +87,7 @@ def revoke_link(
 
 
 def _revoke(client: "Client", link_id: str) -> None:
-    """Revoke an own link, whose job and cluster the list of links tells. Raises NotFound."""
+    """Revoke one of the caller's links: their list has its job and cluster. Raises NotFound."""
     from clusterra.errors import NotFound, Problem
 
     for each in client.links():

@@ -1,4 +1,4 @@
-/** Whether an explanation is of the state in which a job is shown: it can be from before a change of it. */
+/** Whether an explanation matches the state that is shown of a job: it can be older. */
 
 import type { Job, JobExplanation } from "../../api/schema";
 import { hasEnded, stateGroup } from "../../ui/jobStates";

@@ -51,9 +51,9 @@ test("an export has the filters of the page", () => {
   const days = { from: "2026-03-01", to: "2026-03-02" };
   const parameters = (shown: { action?: string; find?: string }) => Object.fromEntries(exported({ ...days, ...shown }, "csv"));
   expect(parameters({})).toEqual({ format: "csv", ...span("2026-03-01", "2026-03-02") });
-  expect(parameters({ action: "quota.", find: " ada & co " })).toMatchObject({ kind: "quota.*", find: "ada & co" });
+  expect(parameters({ action: "quota.", find: " ada & co " })).toMatchObject({ kind: "quota.*", search: "ada & co" });
   expect(parameters({ action: "member.changed", find: " " })).toMatchObject({ kind: "member.changed" });
-  expect(parameters({ find: " " })).not.toHaveProperty("find");
+  expect(parameters({ find: " " })).not.toHaveProperty("search");
 });
 
 test("submits, actions and links lead to their job", () => {

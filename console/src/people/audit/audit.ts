@@ -53,7 +53,7 @@ export function exported({ from, to, action, find }: Shown, format: "csv" | "ndj
     format,
     ...span(from, to),
     ...(action === undefined ? {} : { kind: action.endsWith(".") ? `${action}*` : action }),
-    ...(find?.trim() ? { find: find.trim() } : {}),
+    ...(find?.trim() ? { search: find.trim() } : {}),
   });
 }
 

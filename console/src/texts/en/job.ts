@@ -106,7 +106,7 @@ export const job = {
   },
   why: {
     title: "Scheduling",
-    missing: "Why the job waits is not known now",
+    missing: "Why the job waits is currently unknown",
     changed: "The state has just changed. Its explanation follows.",
     slurm: "Slurm's reason:",
     starts: "Expected start:",
@@ -114,7 +114,7 @@ export const job = {
     places: "Expected placement",
     on: "On",
     decision: "Decision {{generation}}",
-    looked: "Planner's last look:",
+    looked: "Last planner run:",
     place: {
       node: "on a running worker",
       draining: "on a draining worker",
@@ -171,7 +171,7 @@ export const job = {
     step: "Step",
     memory: "MiB",
     none: "No steps",
-    none_details: "A step is what srun starts within a job. Without steps, the whole cost is that of the batch script.",
+    none_details: "A step is what srun starts within a job. Without steps, the batch script accounts for the whole cost.",
     remainder: "Outside of steps: {{cost}}",
   },
   script: {

@@ -76,8 +76,8 @@ export const jobs = {
     clear: "Clear filters",
   },
   bulk: {
-    open_one: "Act on this job…",
-    open_other: "Act on these {{shown}} jobs…",
+    open_one: "Actions on this job…",
+    open_other: "Actions on these {{shown}} jobs…",
     title_one: "Actions on this job",
     title_other: "Actions on these {{shown}} jobs",
     act: "Action",

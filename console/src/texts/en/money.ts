@@ -12,7 +12,7 @@ export const money = {
   as_of: "As of {{time}}",
   stale: "Some prices were not confirmed for 90 s. The costs use the last known prices.",
   unknown_part: "Some prices are not known. The costs do not include that part.",
-  incomplete: "The list is incomplete: the costs of some clusters are not known now, or there are more rows than are shown.",
+  incomplete: "The list is incomplete: the costs of some clusters are currently unknown, or there are more rows than are shown.",
   unknown: "not known",
   figure: {
     label: "Costs now",
@@ -24,7 +24,7 @@ export const money = {
     month: "This month",
     month_note: "since {{day}} UTC",
     forecast: "Forecast for the month",
-    forecast_note: "what was used and what runs now, without waiting jobs and idle workers",
+    forecast_note: "costs so far plus running jobs, without waiting jobs and idle workers",
     running: "Running jobs",
   },
   period: {
@@ -84,7 +84,7 @@ export const money = {
     },
     cost: "Cost, USD",
     hours: "Hours",
-    hours_note: "Hours: how long each job ran, or how long a worker was booting or partly idle. Jobs that share a worker each count in full, so hours do not add up to those of the machines.",
+    hours_note: "Hours: how long each job ran, or how long a worker was booting or partly idle. Jobs that share a worker each count in full, so the sum can exceed the machine hours.",
     purpose: "For",
     remark: "Prices",
     stale: "not confirmed",

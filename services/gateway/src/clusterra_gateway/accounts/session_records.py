@@ -101,7 +101,7 @@ class SessionRecords:
             await self._store.write(update)
         await self._store.delete(Delete(ACCOUNTS, running_session_key(ref, job_id)))
 
-    async def note_once(
+    async def mark_once(
         self,
         outbox: Outbox,
         ref: ClusterRef,
@@ -109,7 +109,7 @@ class SessionRecords:
         what: Literal["ready_at", "warned_at"],
         message: OutboxMessage,
     ) -> bool:
-        """Stores that this has happened now, together with its message. Only one of several gateways succeeds."""
+        """Sets a time mark and queues its event in one conditional write. Returns False if the mark was already set."""
         item = await self._store.get(ACCOUNTS, interactive_session_key(ref, job_id))
         if item is None or getattr(SessionRecord.of(item), what) is not None:
             return False

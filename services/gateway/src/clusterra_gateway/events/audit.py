@@ -68,7 +68,7 @@ def entry_of(event: Event) -> Entry | None:
 
 
 def kinds_of(patterns: Iterable[str]) -> frozenset[str]:
-    """The kinds of the audit of exact names and of families such as `quota.*`. Raises InvalidRequest for another."""
+    """Expands names and patterns such as `quota.*` to audited kinds. Raises InvalidRequest if one matches none."""
     found = set[str]()
     for pattern in patterns:
         family = pattern.removesuffix("*") if pattern.endswith(".*") else None
@@ -81,9 +81,9 @@ def kinds_of(patterns: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def has_text(entry: Entry, find: str) -> bool:
-    """Whether who acted, what was acted on, its owner or the details contain a text, in any case of its letters."""
-    wanted = find.strip().lower()
+def matches(entry: Entry, search: str) -> bool:
+    """Whether the actor, the subject, the owner or the details contain a text, in any case of its letters."""
+    wanted = search.strip().lower()
     return any(wanted in value.lower() for value in (entry.actor, entry.subject, entry.owner, entry.detail))
 
 
@@ -99,8 +99,8 @@ def csv_rows(entries: Iterable[Entry]) -> bytes:
 
 PAGE_EVENTS = 500
 """How many events are read from the archive at once."""
-MAX_FIND_CHARACTERS = 200
-"""The longest text to find, as in the search of jobs."""
+MAX_SEARCH_CHARACTERS = 200
+"""The longest text of `search`."""
 
 api = cluster_routes(reads=Needs("events:read", "admin"))
 
@@ -108,13 +108,13 @@ api = cluster_routes(reads=Needs("events:read", "admin"))
 class AuditQuery(Query):
     """What to export. `after` is inclusive, `before` exclusive.
 
-    `kind` is one kind of the audit such as `quota.changed`, or all kinds of an entity such as `quota.*`. `find` is a
+    `kind` is one kind of the audit such as `quota.changed`, or all kinds of an entity such as `quota.*`. `search` is a
     text that the actor, the subject, the owner or the details of an entry contain.
     """
 
     format: Format = "ndjson"
     kind: Annotated[tuple[str, ...] | None, CommaSeparated] = None
-    find: Annotated[str, Field(max_length=MAX_FIND_CHARACTERS)] = ""
+    search: Annotated[str, Field(max_length=MAX_SEARCH_CHARACTERS)] = ""
     after: Time | None = None
     before: Time | None = None
 
@@ -153,7 +153,7 @@ class Audit:
             if not await permission.holds():
                 raise CutOff("the caller may not read it any more")
             entries = (entry for entry in map(entry_of, page.events) if entry is not None)
-            text, cursor = written(entry for entry in entries if has_text(entry, wanted.find)), page.cursor
+            text, cursor = written(entry for entry in entries if matches(entry, wanted.search)), page.cursor
             del page  # a slow client holds the text alone
             yield text
             if cursor is None:

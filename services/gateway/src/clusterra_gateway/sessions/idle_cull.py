@@ -30,7 +30,7 @@ from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.identity.access.unix_users import UnixUsers
 from clusterra_gateway.sessions.connector import StreamConnector
 from clusterra_gateway.sessions.entrance import Entrance, page_path
-from clusterra_gateway.sessions.readiness import note_ready
+from clusterra_gateway.sessions.readiness import mark_ready
 from clusterra_gateway.sessions.session_jobs import SessionJobs, SessionView
 
 log = structlog.get_logger()
@@ -174,7 +174,7 @@ class IdleCull:
         view = await self._jobs.view(ref, there.user, record)
         if view.state != "ready":
             return
-        await note_ready(self._records, self._directory.outbox, ref, there.user, record)
+        await mark_ready(self._records, self._directory.outbox, ref, there.user, record)
         if record.idle_cull_min:
             await self._deal_with(ref, there.user, view, record.idle_cull_min * self.minute_seconds)
 
@@ -220,7 +220,7 @@ class IdleCull:
             detail=f"nobody uses this session; its job is cancelled after {minutes} minutes without use",
         )
         message = cluster_event(ref, fact, version=f"idle-{int(at.timestamp())}", at=at)
-        if await self._records.note_once(self._directory.outbox, ref, record.job_id, "warned_at", message):
+        if await self._records.mark_once(self._directory.outbox, ref, record.job_id, "warned_at", message):
             log.info("idle_session_warned", tenant=ref.tenant, job=record.job_id, idle_seconds=idle_seconds)
 
 

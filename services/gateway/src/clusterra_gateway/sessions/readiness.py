@@ -8,13 +8,13 @@ from clusterra_gateway.accounts.admin_events import cluster_event
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
 
 
-async def note_ready(
+async def mark_ready(
     records: SessionRecords, outbox: Outbox, ref: ClusterRef, owner: SlurmUser, record: SessionRecord
 ) -> None:
-    """Note that a session is ready, if nobody did. Its mark and its event are one write. Raises StoreError."""
+    """Mark a session as ready, and queue its event, unless that was done. Raises StoreError."""
     if record.ready_at is not None:
         return
     fact = SessionFact(job_id=record.job_id, name=record.name, user=owner.name, uid=owner.uid)
     # Slurm may give the job's id again: then the session has another run.
     message = cluster_event(ref, fact, version=record.run_id, at=now())
-    await records.note_once(outbox, ref, record.job_id, "ready_at", message)
+    await records.mark_once(outbox, ref, record.job_id, "ready_at", message)

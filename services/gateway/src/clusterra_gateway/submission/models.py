@@ -74,8 +74,8 @@ class JobToSubmit(JobDescription, FurtherFields):
 _STAGED = frozenset({"stage_in", "stage_out"})
 
 
-class OfTemplate(Body):
-    """A job that a template may have been rendered to. No field says so: a request cannot name another template."""
+class FromTemplate(Body):
+    """A job with the template that it is from. It is a private attribute, so that a request cannot set it."""
 
     _template: str = PrivateAttr(default="")
 
@@ -84,14 +84,14 @@ class OfTemplate(Body):
         """The template that it was rendered from; empty for none."""
         return self._template
 
-    def of_template(self, template_id: str) -> Self:
+    def with_template(self, template_id: str) -> Self:
         """The same, as rendered from this template."""
         copy = self.model_copy()
         copy._template = template_id
         return copy
 
 
-class Submission(OfTemplate):
+class Submission(FromTemplate):
     """A job in slurmrestd's shape, with the script beside the job and not inside it."""
 
     script: Annotated[str, Field(min_length=1)]

@@ -145,7 +145,7 @@ def job_of(step: RenderedStep, job: JobToSubmit | None, confirmed: float | None)
     else:
         submission = _with_staging(step, staged, job)
     check_size(submission)
-    return submission.of_template(step.template_id)
+    return submission.with_template(step.template_id)
 
 
 def _with_staging(step: RenderedStep, staged: StagedPaths, job: JobToSubmit) -> Submission:
@@ -185,7 +185,7 @@ def _step_of(step_id: str, submission: Submission, depends_on: tuple[str, ...] |
         depends_on=depends_on,
         stage_in=submission.stage_in,
         stage_out=submission.stage_out,
-    ).of_template(submission.template)
+    ).with_template(submission.template)
 
 
 def _digest(template_id: str, wanted: LaunchRequest, left_out: set[str]) -> str:

@@ -14,7 +14,7 @@ from clusterra_gateway.http.requests.errors import InvalidRequest, TooLarge
 from clusterra_gateway.http.requests.json_body import MAX_BODY_BYTES, BodyBounds
 from clusterra_gateway.http.requests.parameters import Body
 from clusterra_gateway.identity.access.authentication import Caller
-from clusterra_gateway.submission.models import JobToSubmit, OfTemplate, Submission, TemplateValues
+from clusterra_gateway.submission.models import FromTemplate, JobToSubmit, Submission, TemplateValues
 from clusterra_gateway.submission.staged_files import StageIns, StageOuts
 from clusterra_gateway.workflows.workflow import (
     MAX_JOBS,
@@ -71,7 +71,7 @@ DependsOn = Annotated[tuple[StepId, ...], Field(max_length=MAX_JOBS)] | None
 WorkflowName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-class StepRequest(OfTemplate):
+class StepRequest(FromTemplate):
     """A step: a job as in `jobs/submit`."""
 
     step_id: StepId

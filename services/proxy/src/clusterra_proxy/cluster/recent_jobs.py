@@ -20,8 +20,8 @@ MAX_RUN_LISTS = 64
 WHOLE_SECONDS = 3600
 """Lists begin and end at whole hours, so that readers who ask for slightly different times share one."""
 MAX_RUNS = 30_000
-"""How many runs these may have together, some 5 KiB each: 150 MiB. One list alone may have more, as it is needed for
-all its pages: it is as large as slurmrestd's largest answer at most, and all others are forgotten for it."""
+"""The most runs that they may have together, some 5 KiB each: 150 MiB. One list alone may have more, because all its
+pages need it: as much as slurmrestd's largest answer. All others are forgotten for it then."""
 
 type RecentJobs = RecentList[tuple[JobRecord, ...]]
 type RecentPartitions = RecentList[Mapping[str, PartitionDefaults]]

@@ -120,11 +120,12 @@ async def _all_records(cluster: Cluster, request: ListJobs, *, fresh: bool) -> t
     """Return slurmctld's jobs, and older ones if the request filters by time."""
     cluster.mint.names.learn_viewer(request.viewer)
     records = await _list_slurmctld(cluster, fresh=fresh)
-    # As of these records: what leaves slurmctld afterwards is among them. Nobody sees it while polls fail.
+    # From before the records are used: a job that is purged later is still among them. While polls fail, purges go
+    # unseen, so each page reads accounting.
     settled_at = cluster.jobs.settled_at if cluster.jobs_listable else now()
     if older := await _list_accounting(cluster, request, settled_at):
         here = {record.job_id for record in records}
-        # slurmctld knows better which run of a job is not over, and which tasks of an array wait.
+        # For unfinished runs and pending tasks slurmctld is authoritative.
         past = (record for record in older if record.ended or record.job_id not in here)
         merged = {(record.id, record.submit_time): record for record in past}
         merged |= {(record.id, record.submit_time): record for record in records}

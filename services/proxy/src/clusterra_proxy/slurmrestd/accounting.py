@@ -45,7 +45,7 @@ MAX_OWNERS = 20_000
 OWNER_SECONDS = 600.0
 """How long they are remembered: slurmdbd's jobs may be replaced by those of another Slurm."""
 _NOT_PROVEN = 0
-"""Remembered of a job whose owner no query has proven. No user's uid."""
+"""Remembered of a job whose owner could not be verified. No user's uid."""
 MAX_USAGES = 5000
 """The most runs whose usage is kept: people look at a job's end more than once."""
 MAX_ID = 2_000_000_000

@@ -187,9 +187,9 @@ class FutureNodes(Answer):
 
 
 class PartitionDefaults(Record):
-    """What jobs of a partition get that do not ask: its own `DefMemPerCPU=`, `DefMemPerNode=` and `DefaultTime=`.
+    """Defaults of a partition: `DefMemPerCPU=`, `DefMemPerNode=` and `DefaultTime=`.
 
-    slurmrestd does not tell the defaults of the cluster as a whole.
+    They are for jobs that request no memory or no time limit. slurmrestd does not report those of the whole cluster.
     """
 
     partition_memory_per_cpu: Number = None

@@ -184,7 +184,7 @@ class Slurmctld:
         return answer.nodes[0]
 
     async def partitions(self, token: str) -> dict[str, PartitionDefaults]:
-        """Return the names of all partitions, and what their jobs get that do not ask."""
+        """Return the defaults of all partitions, by their names."""
         version = await self.version(token)
         answer = await self.rest.read(version.slurm("partitions/"), token, Partitions, entity="partition")
         return {partition.name: partition.defaults for partition in answer.partitions}

@@ -31,7 +31,7 @@ def problem_page(request: web.Request, error: RequestError, return_to: str) -> w
     body = (
         f"<p>{escape(_sentence(problem.detail))}</p>{hint}"
         f'<p><a href="{escape(again)}">Go to sign-in</a></p>'
-        f"<dl><dt>Request id, for the operators</dt><dd><code>{escape(problem.request_id)}</code></dd></dl>"
+        f"<dl><dt>Request ID, for the operators</dt><dd><code>{escape(problem.request_id)}</code></dd></dl>"
     )
     response = page(request, "You are not signed in", body, status=problem.status)
     for name in ("Retry-After", "WWW-Authenticate"):
