@@ -96,6 +96,10 @@ class Workflow(Record):
         return "active" if all(job.over or job.state == "submitted" for job in self.steps) else "submitting"
 
 
+def _is_empty(template: str) -> bool:
+    return template == ""
+
+
 class WorkflowJobSpec(Record):
     """The specification of a job: its script, its fields and its staged files."""
 
@@ -107,7 +111,7 @@ class WorkflowJobSpec(Record):
     """The fields of its job that `job` lacks."""
     confirmed_usd_per_hour: ConfirmedCost = None
     """The cost that its owner has confirmed."""
-    template: str = ""
+    template: Annotated[str, Field(exclude_if=_is_empty)] = ""
     """The template that it was rendered from; empty for none. An earlier release submits the job without it."""
 
     @property
