@@ -78,7 +78,7 @@ async def scrolled_by_keys(page: Page) -> int:
 async def expect_list(page: Page, address: str, place: int, rows: list[str]) -> None:
     """Wait until the page at the address shows these rows, scrolled to this place."""
     await expect(page).to_have_url(address)
-    await expect(page.get_by_text(f"{MATCHING:,} of {JOBS:,} jobs since")).to_be_visible()
+    await expect(page.locator("#content").get_by_text(f"{MATCHING:,} of {JOBS:,} jobs since")).to_be_visible()
     await until(lambda: _same(page, place, rows), seconds=90, what=f"the rows {rows} at {place}", every=0.2)
 
 
@@ -100,7 +100,7 @@ async def test_a_long_list_is_filtered_shared_and_there_again(lab: Stack, person
     await page.keyboard.press("Escape")
     await press(page, table.get_by_role("button", name="Name", exact=True))
 
-    await expect(page.get_by_text(f"{MATCHING:,} of {JOBS:,} jobs since")).to_be_visible()
+    await expect(page.locator("#content").get_by_text(f"{MATCHING:,} of {JOBS:,} jobs since")).to_be_visible()
     asked = parse_qs(urlsplit(page.url).query)
     assert asked == {"find": [FIRST_WORDS[0]], "states": ['["waiting"]'], "sort": ["name"]}
     address, first_rows = page.url, await page.evaluate(_ROWS_IN_SIGHT)

@@ -35,7 +35,7 @@ export function DecisionDrawer({ cluster, detail, admin, moment, close }: Props)
       title={title}
       closeButtonProps={{ "aria-label": text("ui.close") }}
     >
-      {decision.isPending ? <Skeleton height={120} aria-label={text("ui.loading")} /> : null}
+      {decision.isPending ? <Skeleton height={120} role="status" aria-label={text("ui.loading")} /> : null}
       {decision.isError ? <ProblemView error={decision.error} retry={() => void decision.refetch()} /> : null}
       {decision.isSuccess && decision.data === null ? <Empty title={text("fleet.decision.none")}>{text("fleet.decision.none_details")}</Empty> : null}
       {decision.data ? <DecisionView cluster={cluster} decision={decision.data} moment={moment ?? decision.data.at} /> : null}

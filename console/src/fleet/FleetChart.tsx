@@ -32,7 +32,7 @@ export function FleetChart({ fleet, range, open }: Props) {
   );
   const time = range === "1h" ? clockAt : dayAt;
   const { times, series, line, summary } = useMemo(() => drawn(shown, time), [shown, time]);
-  if (fleet === undefined) return <Skeleton height={220} radius={0} aria-label={text("ui.loading")} />;
+  if (fleet === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
   return (
     <>
       {fleet.complete ? null : (

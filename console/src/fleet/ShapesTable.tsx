@@ -16,7 +16,7 @@ interface Props {
 }
 
 export function ShapesTable({ cluster, workers, counts }: Props) {
-  if (workers === undefined || counts === undefined) return <Skeleton height={96} aria-label={text("ui.loading")} />;
+  if (workers === undefined || counts === undefined) return <Skeleton height={96} role="status" aria-label={text("ui.loading")} />;
   const live = new Map(workers.shapes.map((shape) => [shape.shape, shape]));
   const wanted = new Map(counts.map(({ shape, desired }) => [shape, desired]));
   const shapes = [...new Set([...live.keys(), ...counts.filter(({ desired }) => desired !== 0).map(({ shape }) => shape)])].toSorted();

@@ -72,6 +72,13 @@ export async function nextCosts(queries: QueryClient, cluster: string, since: st
   queries.setQueryData(queryKey, (now) => (now?.next === before.next ? withNext(now, page) : now));
 }
 
+/** Reads the costs of these jobs. Where that fails, a cost stays as of before, and its title says so. */
+export async function readCosts(queries: QueryClient, cluster: string, since: string, jobs: readonly string[]): Promise<void> {
+  const found = await Promise.all(jobs.map((job) => readJob(cluster, job, AbortSignal.timeout(60_000)).catch(() => null)));
+  const costs = Object.fromEntries(found.flatMap((job) => (job?.cost ? [[job.job_id, job.cost]] : [])));
+  queries.setQueryData(listCostsQuery(cluster, since).queryKey, (now) => now && withNewer(now, { jobs: [], costs }));
+}
+
 async function costsPage(cluster: string, since: string, { next }: ListCosts, signal: AbortSignal) {
   // Older jobs are in the list only if they have not ended. Their states keep the gateway from reading all of accounting.
   const from = next?.part === "before" ? { submitted_before: since, state: [...LIVE] } : { submitted_after: since };

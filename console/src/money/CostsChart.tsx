@@ -37,7 +37,7 @@ export function CostsChart({ cluster, period, by }: Props) {
   );
   const times = useMemo(() => all.map((day) => Date.parse(`${day}T00:00:00Z`)), [all]);
   if (costs.isError) return <ProblemView error={costs.error} retry={() => retryPages(costs)} />;
-  if (pages === undefined) return <Skeleton height={220} radius={0} aria-label={text("ui.loading")} />;
+  if (pages === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
   if (series.length === 0) return <Empty title={text("money.chart.none")}>{text("money.chart.none_details")}</Empty>;
   const bill = pages[0]?.bill;
   return (

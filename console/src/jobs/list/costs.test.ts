@@ -19,6 +19,8 @@ describe("the costs beside the list", () => {
   it("go back in time by pages, and are looked for only where they may be", () => {
     const [newer, older] = [rowOf(job("9", 5)), rowOf(job("1", 1))];
     expect(isFurtherOn(newer, NO_COSTS)).toBe(true);
+    const none = withNext(NO_COSTS, { jobs: [], cursor: null, costs: {} }, new Date("2026-03-04T12:00:00Z"));
+    expect([isFurtherOn(newer, none), isFurtherOn(older, none)]).toEqual([false, true]);
     const first = withNext(NO_COSTS, { jobs: [job("8", 3)], cursor: "c", costs: { "8": cost("1") } });
     expect(first.next).toEqual({ part: "since", cursor: "c" });
     expect(isFurtherOn(newer, first)).toBe(false);

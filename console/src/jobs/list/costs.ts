@@ -12,7 +12,7 @@ export interface ListCosts {
    * once all were read.
    */
   next: { part: "since" | "before"; cursor: string | null } | null;
-  /** When the oldest job was submitted that a page had; null before. */
+  /** Jobs that were submitted after this time are on no further page; null before the first one. */
   oldest: string | null;
 }
 
@@ -24,10 +24,10 @@ export interface CostsPage {
 
 export const NO_COSTS: ListCosts = { known: new Map(), next: { part: "since", cursor: null }, oldest: null };
 
-/** With the next page of them. */
-export function withNext(costs: ListCosts, page: CostsPage): ListCosts {
-  const last = page.jobs.at(-1)?.submitted_at ?? null;
-  return { known: merged(costs.known, page), next: after(costs.next, page.cursor ?? null), oldest: last ?? costs.oldest };
+/** With the next page of them, read `at` this time: jobs that were submitted later are on no further page, either. */
+export function withNext(costs: ListCosts, page: CostsPage, at = new Date()): ListCosts {
+  const last = page.jobs.at(-1)?.submitted_at ?? costs.oldest ?? at.toISOString();
+  return { known: merged(costs.known, page), next: after(costs.next, page.cursor ?? null), oldest: last };
 }
 
 /** With newer costs of some jobs. */

@@ -3,12 +3,12 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, useCallback, useMemo, useRef, useState } from "react";
 import { JOB_ENDS } from "../../live/event";
-import { useLiveRefetch } from "../../live/useLive";
-import { listCostsQuery, nextCosts } from "../queries";
+import { useLiveEvents } from "../../live/useLive";
+import { listCostsQuery, nextCosts, readCosts } from "../queries";
 import { NO_COSTS, type ListCosts } from "./costs";
 
-/** The shortest time between two reads after events: each reads the newest jobs, of which most did not change. */
-const PAUSE_MS = 10_000;
+/** The most costs that are read after events at the same time. Further jobs keep the cost of before, whose time they show. */
+const MOST_READS = 20;
 
 export interface CostsOfList {
   costs: ListCosts;
@@ -40,7 +40,14 @@ export function useListCosts(cluster: string, { since, whole, wanted }: Wanted):
   const reading = useRef(false);
   const known = query.data !== undefined;
   const error = failed ?? query.error;
-  useLiveRefetch(["job.running", ...JOB_ENDS], () => (wanted && known ? refetch().then(rested) : undefined));
+  const reads = useRef(0);
+  // What a job costs while it runs is told by no event. The column has it as of when the list was opened.
+  useLiveEvents(JOB_ENDS, (events) => {
+    const jobs = [...new Set(events.map(({ subject }) => subject))].slice(0, MOST_READS - reads.current);
+    if (!wanted || !known || jobs.length === 0) return;
+    reads.current += jobs.length;
+    void readCosts(queries, cluster, from, jobs).finally(() => (reads.current -= jobs.length));
+  });
   const readNext = useCallback(() => {
     if (reading.current || !wanted || !known || failed !== null) return;
     reading.current = true;
@@ -54,8 +61,4 @@ export function useListCosts(cluster: string, { since, whole, wanted }: Wanted):
   }, [refetch]);
   const costs = query.data ?? NO_COSTS;
   return useMemo(() => ({ costs, whole, readNext, error, again }), [costs, whole, readNext, error, again]);
-}
-
-function rested(): Promise<void> {
-  return new Promise((done) => setTimeout(done, PAUSE_MS));
 }

@@ -95,7 +95,7 @@ function Section({ of, admin, add, error, retry, rows }: SectionProps) {
         {text(`money.${of}.details`)} {admin ? "" : text("money.limit.admins")}
       </Text>
       {error === null ? null : <ProblemView error={error} retry={retry} />}
-      {rows === undefined && error === null ? <Skeleton height={96} mt="xs" aria-label={text("ui.loading")} /> : null}
+      {rows === undefined && error === null ? <Skeleton height={96} mt="xs" role="status" aria-label={text("ui.loading")} /> : null}
       {rows?.length === 0 ? <Empty title={text(`money.${of}.none`)}>{text(`money.${of}.none_details`)}</Empty> : null}
       {rows !== undefined && rows.length > 0 ? <ul className={classes.limits}>{rows}</ul> : null}
     </section>
