@@ -1,5 +1,3 @@
-/** Lists that are read whole, page by page, up to a bound. */
-
 /** A list that is read page by page up to a bound. */
 export interface Bounded<Row> {
   rows: Row[];
@@ -9,6 +7,7 @@ export interface Bounded<Row> {
 
 const MOST_ROWS = 2_000;
 
+/** Reads a list page by page, until its end or 2,000 rows. */
 export async function allPages<Row>(page: (cursor: string | null) => Promise<[Row[], string | null]>): Promise<Bounded<Row>> {
   const rows: Row[] = [];
   let cursor: string | null = null;

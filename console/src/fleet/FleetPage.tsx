@@ -1,12 +1,10 @@
 /** The workers and the decisions about them: now, over time, and why. */
 
 import { Group, SegmentedControl, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
-import { profileQuery } from "../api/queries";
-import { includes } from "../app/permissions";
+import { useIsAdmin } from "../app/useIsAdmin";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
@@ -28,8 +26,7 @@ export function FleetPage() {
   const { cluster } = route.useParams();
   const { range = "1h", moment } = route.useSearch();
   const navigate = route.useNavigate();
-  const role = useQuery(profileQuery).data?.role;
-  const admin = role !== undefined && includes(role, "admin");
+  const admin = useIsAdmin();
   const { detail, fleet, workers, decisions } = useFleet(cluster, range);
   const open = useCallback((chosen: string) => void navigate({ search: (search) => ({ ...search, moment: chosen }) }), [navigate]);
   const { told } = decisions;

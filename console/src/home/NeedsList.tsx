@@ -2,7 +2,7 @@
 
 import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
-import { ResumeLink } from "../app/PausedCluster";
+import { ResumeLink } from "../app/shell/PausedCluster";
 import { text } from "../texts";
 import { UserText, visible } from "../ui/UserText";
 import { money, percent } from "../ui/format";

@@ -3,7 +3,7 @@
 import { useMediaQuery } from "@mantine/hooks";
 import { getRouteApi } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useMemo } from "react";
-import { PausedNote } from "../app/PausedCluster";
+import { PausedNote } from "../app/shell/PausedCluster";
 import { text } from "../texts";
 import { useAnnounced } from "../ui/announcements";
 import { RowTable } from "../ui/tables/RowTable";

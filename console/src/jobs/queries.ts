@@ -27,18 +27,8 @@ export function jobsQuery(cluster: string) {
   });
 }
 
-type States = NonNullable<NonNullable<operations["jobs_list"]["parameters"]["query"]>["state"]>;
-
-interface PageQuery {
-  limit: number;
-  cursor?: string;
-  /** With it the page also has jobs that Slurm has forgotten, from accounting. */
-  submitted_after?: string;
-  submitted_before?: string;
-  state?: States;
-  /** Whether the page has the cost of each job. */
-  costs?: boolean;
-}
+/** With `submitted_after` or `submitted_before` a page also has jobs that Slurm has forgotten, from accounting. */
+type PageQuery = NonNullable<operations["jobs_list"]["parameters"]["query"]>;
 
 /** One page of the list, the newest first, with the position in the stream of events that it is complete to. */
 export function jobsPage(cluster: string, query: PageQuery, signal: AbortSignal) {
@@ -192,33 +182,22 @@ export function scriptQuery(cluster: string, jobId: string) {
   });
 }
 
+/** The failed states of `stateGroup` that the API filters by. */
 const FAILED = ["FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE"] as const;
 
 /** Tasks of an array, the failed ones first: as many as its page lists, and whether there may be more. */
 export function arrayTasksQuery(cluster: string, array: Pick<Job, "job_id" | "submitted_at">) {
+  const all = { search: array.job_id, sort: "submitted", limit: MOST_TASKS } as const;
   // The tasks of an array have its submit time, but for those that were requeued, which slurmctld has for a while. A bound
   // on both sides keeps the gateway from reading the accounting of all that was submitted since.
-  const of = { submitted_after: array.submitted_at, submitted_before: new Date(Date.parse(array.submitted_at) + 1_000).toISOString() };
-  const read = (narrowed: { state?: States; submitted_after?: string; submitted_before?: string }, signal: AbortSignal) =>
-    body(
-      api.GET("/v1/clusters/{cluster_id}/jobs", {
-        params: {
-          path: { cluster_id: cluster },
-          query: {
-            search: array.job_id,
-            sort: "submitted",
-            limit: MOST_TASKS,
-            ...narrowed,
-          },
-        },
-        signal,
-      }),
-    );
+  const remembered = { ...all, submitted_after: array.submitted_at, submitted_before: new Date(Date.parse(array.submitted_at) + 1_000).toISOString() };
   return queryOptions({
     queryKey: ["job", cluster, array.job_id, "tasks"],
     queryFn: async ({ signal }) => {
-      const pages = await Promise.all([read({ ...of, state: [...FAILED] }, signal), read(of, signal), read({}, signal)]);
-      return { tasks: tasksOf(array.job_id, pages.flatMap(({ jobs }) => jobs)), more: pages.some(({ cursor }) => Boolean(cursor)) };
+      const queries: PageQuery[] = [{ ...remembered, state: [...FAILED] }, remembered, all];
+      const pages = await Promise.all(queries.map((query) => jobsPage(cluster, query, signal)));
+      const jobs = pages.flatMap(({ data }) => data.jobs);
+      return { tasks: tasksOf(array.job_id, jobs), more: pages.some(({ data }) => Boolean(data.cursor)) };
     },
   });
 }

@@ -2,7 +2,7 @@
 
 import type { Job } from "../api/schema";
 import { STATE_GROUPS, stateGroup, type StateGroup } from "../ui/jobStates";
-import { arrayOf, taskCount } from "./arrayTasks";
+import { arrayOf, taskCount, taskOf } from "./arrayTasks";
 
 export interface JobRow {
   kind: "job" | "task";
@@ -152,8 +152,9 @@ function isNone(key: Key): key is null | undefined {
   return key === null || key === undefined || (typeof key === "number" && Number.isNaN(key));
 }
 
+/** What waits comes last. */
 function taskNumber(job: Job): number {
-  return job.array_tasks ? Number.POSITIVE_INFINITY : Number(job.job_id.slice(job.job_id.indexOf("_") + 1));
+  return job.array_tasks ? Number.POSITIVE_INFINITY : (taskOf(job.job_id) ?? Number.POSITIVE_INFINITY);
 }
 
 /** The groups of an array that it has tasks in, with their numbers, in the order in which a job passes them. */

@@ -5,6 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { profileQuery } from "../api/queries";
 import type { CostSummary } from "../api/schema";
+import { useIsAdmin } from "../app/useIsAdmin";
 import { text } from "../texts";
 import { DataTable, type Column, type Sort } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
@@ -37,10 +38,11 @@ export function ClustersTab({ search, change }: Props) {
   const { of = "cluster" } = search;
   const [sort, setSort] = useState<Sort | null>(null);
   const profile = useQuery(profileQuery);
+  const admin = useIsAdmin();
   const summary = useQuery(tenantSummaryQuery(of));
   const columns = useMemo(() => summaryColumns(of), [of]);
   const rows = summary.data?.rows ?? [];
-  const own = rows.length > 0 && rows.every(({ purpose }) => purpose === "job") && profile.data?.role !== "admin";
+  const own = rows.length > 0 && rows.every(({ purpose }) => purpose === "job") && !admin;
   const title = text("money.clusters.title", { tenant: visible(profile.data?.tenant.name ?? "") });
   return (
     <section className={classes.section} aria-label={title}>

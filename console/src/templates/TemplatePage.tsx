@@ -7,6 +7,7 @@ import { useState } from "react";
 import { templateQuery } from "../api/launchables";
 import { profileQuery, refetchQuery } from "../api/queries";
 import { useLiveRefetch } from "../live/useLive";
+import { useIsAdmin } from "../app/useIsAdmin";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { UserText, visible } from "../ui/UserText";
@@ -37,7 +38,7 @@ export function TemplatePage() {
   });
   const data = template.data;
   const title = visible(data?.name ?? id);
-  const isAdmin = profile.data?.role === "admin" || profile.data?.role === "owner";
+  const isAdmin = useIsAdmin();
   // The author of a template is that of its first version.
   const isAuthor = versions.data?.versions[0]?.author === profile.data?.name;
   const mayWrite = profile.data?.role !== "viewer" && (isAdmin || isAuthor);

@@ -8,7 +8,7 @@ import { useLiveRefetch } from "../../live/useLive";
 import { text } from "../../texts";
 import { visible } from "../../ui/UserText";
 import classes from "./Bar.module.css";
-import { PausedMark } from "../PausedCluster";
+import { PausedMark } from "./PausedCluster";
 import { LiveMark } from "./LiveMark";
 import { pageOf } from "../pages";
 import { PaletteButton } from "../palette/PaletteButton";

@@ -5,13 +5,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useMatches } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { ProblemError } from "../../api/problem";
-import { clustersQuery, profileQuery } from "../../api/queries";
+import { clustersQuery } from "../../api/queries";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
 import { UserText, visible } from "../../ui/UserText";
 import { Page } from "../../ui/Page";
-import { includes } from "../permissions";
 import { NO_CLUSTER } from "../rootRoute";
+import { useIsAdmin } from "../useIsAdmin";
 
 interface Props {
   cluster: string;
@@ -40,9 +40,8 @@ function stopOf(cluster: string, error: Error | null): ReactNode {
 }
 
 function NoCluster() {
-  const { data: profile } = useQuery(profileQuery);
   const { data } = useQuery(clustersQuery);
-  const manages = profile !== undefined && includes(profile.role, "admin");
+  const manages = useIsAdmin();
   if (data === undefined) return null;
   if (data.clusters.length > 0) {
     return (
@@ -59,7 +58,7 @@ function NoCluster() {
 }
 
 function Nobody({ error }: { error: ProblemError }) {
-  const { data: profile } = useQuery(profileQuery);
+  const manages = useIsAdmin();
   const why = [error.problem.detail, error.problem.hint ?? ""].filter(Boolean).join(". ");
   return (
     <Empty
@@ -69,7 +68,7 @@ function Nobody({ error }: { error: ProblemError }) {
           <Button variant="default" onClick={() => location.reload()}>
             {text("ui.retry")}
           </Button>
-          {profile !== undefined && includes(profile.role, "admin") ? <ToAdmin /> : null}
+          {manages ? <ToAdmin /> : null}
           <Clusters />
         </Group>
       }

@@ -1,10 +1,8 @@
 /** The workers that were bought for a job, each with its decision, which opens on the page of the fleet. */
 
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { profileQuery } from "../../api/queries";
 import type { JobExplanation } from "../../api/schema";
-import { includes } from "../../app/permissions";
+import { useIsAdmin } from "../../app/useIsAdmin";
 import { text } from "../../texts";
 import { UserText } from "../../ui/UserText";
 import { count } from "../../ui/format";
@@ -21,11 +19,10 @@ interface Props {
 
 export function BoughtList({ cluster, job, why }: Props) {
   const timeline = useJobTimeline(cluster, job);
-  const { data: me } = useQuery(profileQuery);
+  // Decisions name the jobs of all users, so only admins see them.
+  const mayOpen = useIsAdmin();
   const bought = boughtFor(timeline.data?.stages ?? [], why?.bought ?? []);
   if (bought.length === 0) return null;
-  // Decisions tell of everybody's jobs, so only admins see them.
-  const mayOpen = me !== undefined && includes(me.role, "admin");
   return (
     <>
       <h3>{text("job.why.bought")}</h3>

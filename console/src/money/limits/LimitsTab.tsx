@@ -6,7 +6,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
 import { profileQuery, refetchQuery } from "../../api/queries";
 import type { BudgetView, QuotaView } from "../../api/schema";
-import { includes } from "../../app/permissions";
+import { useIsAdmin } from "../../app/useIsAdmin";
 import { useLiveRefetch } from "../../live/useLive";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
@@ -36,7 +36,7 @@ export function LimitsTab() {
   const [act, setAct] = useState<Action | null>(null);
   useLiveRefetch(["quota.", ...JOBS], () => refetchQuery(quotas));
   useLiveRefetch(["budget.", ...JOBS], () => refetchQuery(budgets));
-  const admin = profile.data !== undefined && includes(profile.data.role, "admin");
+  const admin = useIsAdmin();
   return (
     <>
       <Section

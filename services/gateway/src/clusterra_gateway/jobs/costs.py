@@ -50,7 +50,7 @@ async def with_cost(ledger: LedgerRequests, ref: ClusterRef, viewer: Viewer, job
     """
     cost: Cost | None
     if job.state == "PENDING" and job.restarts == 0 and not job.array_tasks:
-        cost = Cost(total=money(0), as_of=now(), stale=False, unknown=False)
+        cost = _nothing(now())
     else:
         try:
             cost = _cost(job, await ledger.job(ref, viewer, job.job_id))
@@ -95,7 +95,8 @@ async def _costs_of_page(
     ran, today = [job for job in jobs if may_cost(job)], as_of.date()
     # The ledger reads all days since the first job of a read. So old jobs, which take long, do not delay the others.
     groups = [[job for job in ran if (first_day([job], today) >= today - RECENT) == newer] for newer in (True, False)]
-    found = {job.job_id: _nothing(as_of) for job in jobs if not may_cost(job)}
+    # Unknown, but for jobs that never ran, until the ledger tells.
+    found = costs_of(jobs, {}, as_of, incomplete=True)
     batches = [some for group in groups for some in batched(group, MAX_COST_JOBS)]
     for costs in await asyncio.gather(*(_costs_of_some(ledger, ref, viewer, some, as_of) for some in batches)):
         found |= costs
@@ -110,7 +111,7 @@ async def _costs_of_some(
         answer = await ledger.jobs(ref, ReadJobCosts(job_ids=ids, since=since, viewer=viewer))
     except RpcFailed as failed:
         log.info("job_costs_unknown", tenant=ref.tenant, cluster=ref.cluster, reason=failed.error.detail)
-        return costs_of(jobs, {}, as_of, incomplete=True)
+        return {}
     return costs_of(jobs, {cost.job_id: cost for cost in answer.costs}, as_of, incomplete=answer.incomplete)
 
 

@@ -3,9 +3,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { clustersQuery, profileQuery } from "../api/queries";
-import { text } from "../texts";
-import { includes } from "./permissions";
+import { clustersQuery } from "../../api/queries";
+import { text } from "../../texts";
+import { useIsAdmin } from "../useIsAdmin";
 import classes from "./PausedCluster.module.css";
 
 function usePaused(cluster: string): boolean {
@@ -26,9 +26,9 @@ export function PausedMark({ cluster }: { cluster: string }) {
   );
 }
 
-/** Why jobs wait, in words, where Slurm has but a reason. */
+/** Says in words why jobs wait: Slurm gives only the code of a reason. */
 export function PausedNote({ cluster }: { cluster: string }) {
-  const admin = useAdmin();
+  const admin = useIsAdmin();
   if (!usePaused(cluster)) return null;
   return (
     <p className={classes.note} role="note">
@@ -40,16 +40,11 @@ export function PausedNote({ cluster }: { cluster: string }) {
 
 /** A link to where the cluster is resumed, for admins; its words alone for all others. */
 export function ResumeLink({ cluster, children }: { cluster: string; children: ReactNode }) {
-  return useAdmin() ? (
+  return useIsAdmin() ? (
     <Link to="/c/$cluster/admin/$section" params={{ cluster, section: "clusters" }}>
       {children}
     </Link>
   ) : (
     children
   );
-}
-
-function useAdmin(): boolean {
-  const { data: me } = useQuery(profileQuery);
-  return me !== undefined && includes(me.role, "admin");
 }
