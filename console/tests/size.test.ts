@@ -7,7 +7,8 @@ import { describe, expect, test } from "vitest";
 
 const DIST = join(import.meta.dirname, "../dist");
 const MOST_SCRIPTS = 4;
-const MOST_SCRIPT_BYTES = 235_000;
+// Below 250 KB, which `make bench-console` allows, so that a large step is seen before it is too late.
+const MOST_SCRIPT_BYTES = 245_000;
 const MOST_STYLE_BYTES = 30_000;
 
 const built = existsSync(join(DIST, "index.html"));
