@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -83,7 +83,9 @@ async def sbatch(command: CommandLine, *arguments: str, killed_after: float | No
         try:
             await asyncio.wait_for(process.wait(), killed_after)
         except TimeoutError:
-            process.send_signal(signal.SIGKILL)
+            # It may have ended just now.
+            with suppress(ProcessLookupError):
+                process.kill()
     out, err = await process.communicate()
     return Ran(process.returncode or 0, out.decode(), err.decode())
 

@@ -69,8 +69,8 @@ class PlayedCluster(SimpleNamespace):
 
     def __init__(self, runs: RecentRuns) -> None:
         names = SimpleNamespace(learn_viewer=lambda _viewer: None)
-        super().__init__(mint=SimpleNamespace(names=names), jobs_listable=True, jobs=JobTable(), recent_runs=runs)
-        self.recent_list = self
+        recent = SimpleNamespace(jobs=self, runs=runs)
+        super().__init__(mint=SimpleNamespace(names=names), jobs_listable=True, jobs=JobTable(), recent=recent)
         self.changed_at = None
 
     async def get(self, _changed_at: datetime | None) -> tuple[JobRecord, ...]:

@@ -29,7 +29,7 @@ WorkerName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}
 
 ShapeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,38}$")]
 
-TEMPLATE_ID = "[a-z0-9][a-z0-9-]{0,63}"
+TEMPLATE_ID_PATTERN = "[a-z0-9][a-z0-9-]{0,63}"
 """The pattern of the whole id of a template."""
 
 JobId = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,9}(_[0-9]{1,7})?$")]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, StrictBool, model_validator
 
-from clusterra_contracts.identity import TEMPLATE_ID, JobId, Moment, SlurmUser, Wire
+from clusterra_contracts.identity import TEMPLATE_ID_PATTERN, JobId, Moment, SlurmUser, Wire
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.rpc.job_fields import NO_BOOLEAN, FurtherFields, Number
 from clusterra_contracts.rpc.job_search import MAX_SEARCH
@@ -149,7 +149,7 @@ class Submit(Wire):
     proxy of the release before ignores it here."""
     further: FurtherFields = FurtherFields()
     components: Components = ()
-    template: Annotated[str, Field(pattern=rf"^({TEMPLATE_ID})?$")] = ""
+    template: Annotated[str, Field(pattern=rf"^({TEMPLATE_ID_PATTERN})?$")] = ""
     """The template that the job is made from; empty for none. A proxy of the release before ignores it."""
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from aiohttp import web
+from clusterra_contracts.identity import TEMPLATE_ID_PATTERN
 from clusterra_templates.definitions import definition_schema
 from pydantic import RootModel
 
@@ -31,8 +32,8 @@ from clusterra_gateway.templates.models import (
     TemplateView,
 )
 
-TEMPLATE_ID = Parameter("template_id", "path", "^[a-z0-9][a-z0-9-]{0,63}$")
-LAUNCHABLE_ID = Parameter("launchable_id", "path", "^[a-z0-9][a-z0-9-]{0,63}$")
+TEMPLATE_ID = Parameter("template_id", "path", f"^{TEMPLATE_ID_PATTERN}$")
+LAUNCHABLE_ID = Parameter("launchable_id", "path", f"^{TEMPLATE_ID_PATTERN}$")
 BOUNDS = BodyBounds(MAX_BODY_BYTES, 10_000)
 """Values may hold a table of rows."""
 

@@ -27,14 +27,7 @@ from clusterra_proxy.cluster.condition import Condition
 from clusterra_proxy.cluster.job_table import JobTable
 from clusterra_proxy.cluster.jwt_key import followed_jwt_key, last_jwt_key
 from clusterra_proxy.cluster.member_accounts import MemberAccounts
-from clusterra_proxy.cluster.recent_jobs import (
-    RecentJobs,
-    RecentPartitions,
-    RecentRuns,
-    recent_jobs,
-    recent_partitions,
-    recent_runs,
-)
+from clusterra_proxy.cluster.recent_jobs import RecentReads
 from clusterra_proxy.cluster.submitting import Submitting
 from clusterra_proxy.cluster.task_bound import UnreadableListener
 from clusterra_proxy.cluster.user_turns import UserTurns, user_turns
@@ -104,9 +97,7 @@ class Cluster:
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
     on_unreadable: UnreadableListener = lambda _kind, _records: None
-    recent_list: RecentJobs = field(init=False)
-    recent_runs: RecentRuns = field(init=False)
-    recent_partitions: RecentPartitions = field(init=False)
+    recent: RecentReads = field(init=False)
     alone_until: datetime | None = None
     """Until when this replica does not ask the watching one, because none answered."""
     find_watched: Callable[[FindKey], Awaitable[FoundKey | None]] | None = None
@@ -120,9 +111,7 @@ class Cluster:
     def __post_init__(self) -> None:
         """Prepare to list jobs while this replica does not watch, and to keep the accounts of members."""
         self.member_accounts = MemberAccounts(self.ref, self.accounting, self.mint.operator_token)
-        self.recent_list = recent_jobs(self.slurmctld, self.mint.operator_token)
-        self.recent_runs = recent_runs(self.accounting, self.mint.operator_token)
-        self.recent_partitions = recent_partitions(self.slurmctld, self.mint.operator_token)
+        self.recent = RecentReads.of(self.slurmctld, self.accounting, self.mint.operator_token)
 
     @property
     def jobs_fresh(self) -> bool:
@@ -214,8 +203,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Cancel all background work."""
-        kept = (self.recent_list, self.recent_runs, self.recent_partitions, self.member_accounts)
-        await asyncio.gather(*(each.close() for each in kept))
+        await asyncio.gather(self.recent.close(), self.member_accounts.close())
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

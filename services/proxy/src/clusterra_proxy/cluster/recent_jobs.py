@@ -1,6 +1,8 @@
 """The recent lists of a cluster: the jobs and partitions of slurmctld, and the runs in slurmdbd."""
 
+import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -26,6 +28,24 @@ pages need it: as much as slurmrestd's largest answer. All others are forgotten 
 type RecentJobs = RecentList[tuple[JobRecord, ...]]
 type RecentPartitions = RecentList[Mapping[str, PartitionDefaults]]
 type RecentRuns = RecentLists["Submitted", tuple[JobRecord, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecentReads:
+    """All recent lists of a cluster."""
+
+    jobs: RecentJobs
+    runs: RecentRuns
+    partitions: RecentPartitions
+
+    @classmethod
+    def of(cls, slurmctld: Slurmctld, accounting: Accounting, token: Callable[[], str]) -> "RecentReads":
+        """Lists that are read with a token of the operator. None is read before it is asked for."""
+        return cls(recent_jobs(slurmctld, token), recent_runs(accounting, token), recent_partitions(slurmctld, token))
+
+    async def close(self) -> None:
+        """Give up the lists that are being read."""
+        await asyncio.gather(self.jobs.close(), self.runs.close(), self.partitions.close())
 
 
 class Submitted(NamedTuple):

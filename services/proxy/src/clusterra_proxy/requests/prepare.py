@@ -37,7 +37,7 @@ async def prepare(cluster: Cluster, request: Prepare) -> Prepared:
     await check_account(cluster, request.user, jobs[0].account or "")
     named = {name for job in jobs if job.partition for name in job.partition.split(",")}
     try:
-        known = await cluster.recent_partitions.get()
+        known = await cluster.recent.partitions.get()
     except Unavailable:
         if named:
             raise

@@ -163,7 +163,7 @@ async def _list_slurmctld(cluster: Cluster, *, fresh: bool) -> tuple[JobRecord, 
         await cluster.wait_for_poll(now())
     if cluster.jobs_listable:
         return tuple(cluster.jobs)
-    return await cluster.recent_list.get(cluster.changed_at)
+    return await cluster.recent.jobs.get(cluster.changed_at)
 
 
 async def _list_accounting(cluster: Cluster, request: ListJobs, settled_at: datetime) -> tuple[JobRecord, ...]:
@@ -177,7 +177,7 @@ async def _list_accounting(cluster: Cluster, request: ListJobs, settled_at: date
     if request.states is not None and set(request.states) <= LIVE:
         return ()
     asked = Submitted.between(request.submitted_after, request.submitted_before, request.viewer.only_uid)
-    return await cluster.recent_runs.get(asked, settled_at)
+    return await cluster.recent.runs.get(asked, settled_at)
 
 
 async def _read_accounting(cluster: Cluster, job_id: JobId, uid: int | None) -> tuple[JobRecord, ...]:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, fields
 from urllib.parse import quote, unquote
 
-from clusterra_contracts.identity import TEMPLATE_ID
+from clusterra_contracts.identity import TEMPLATE_ID_PATTERN
 
 PREFIX = "clusterra:"
 _UNQUOTED = "@+/:,"
@@ -19,7 +19,7 @@ _FORMS = {
     "user_email": re.compile(r"[^\x00-\x1f\x7f]{1,320}"),
     "key": re.compile(r"[A-Za-z0-9_-]{8,64}"),
     "trace": _TRACEPARENT,
-    "template": re.compile(TEMPLATE_ID),
+    "template": re.compile(TEMPLATE_ID_PATTERN),
 }
 """The forms of the values that the proxy writes. A comment of up to 64 KB can hold anything else."""
 _LONGEST = 8192
