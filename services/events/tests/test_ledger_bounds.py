@@ -4,6 +4,7 @@ import asyncio
 import base64
 import time
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 from clusterra_contracts.bus.envelope import InvalidMessage
@@ -21,7 +22,8 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.memory_store import MemoryStore
-from clusterra_runtime.store.store import Put, Update
+from clusterra_runtime.store.page import Page
+from clusterra_runtime.store.store import Put, Table, Update
 
 from .ledger_histories import REF, START, ModelWorker, job_events, told, worker_events
 from .test_ledger_account import facts_by_worker
@@ -249,3 +251,26 @@ async def test_lines_of_all_days_that_can_be_asked_for_are_those_that_are_kept()
             lines = await book.statements.lines(REF, date(1, 1, 1), date(9999, 12, 31), NOON + timedelta(days=1))
 
         assert sum(line.micro_usd or 0 for line in lines) == 1_000_000
+
+
+async def test_a_long_report_leaves_the_newest_days_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[str]()
+    query = MemoryStore.query
+
+    async def counted(store: MemoryStore, table: Table, pk: str, **bounds: Any) -> Page:
+        read.append(pk)
+        return await query(store, table, pk, **bounds)
+
+    monkeypatch.setattr(MemoryStore, "query", counted)
+    last, days = NOON.date(), statements.MAX_KNOWN_DAYS
+    async with MemoryStore() as store:
+        book = await opened(store)
+        await book.statements.lines(REF, last - timedelta(days=3 * days), last, NOON)
+        await book.statements.lines(REF, last - timedelta(days=3 * days), last - timedelta(days=3 * days - 1), NOON)
+        read.clear()
+
+        await book.statements.lines(REF, last - timedelta(days=days // 2), last, NOON)
+
+        assert not set(read) & {
+            keyspace.day_partition(REF, last - timedelta(days=each)) for each in range(days // 2 + 1)
+        }

@@ -71,7 +71,7 @@ class Statements:
         self._clock = clock
         self._settle_after_seconds = settle_after_seconds
         self._presence = presence or Presence()
-        self._days: dict[ClusterRef, tuple[int, dict[date, tuple[Line, ...]]]] = {}
+        self._days: dict[ClusterRef, tuple[int, BoundedCache[date, tuple[Line, ...]]]] = {}
         """The written lines by day, and how often lines had been written when they were read."""
         self._set_aside = BoundedCache[tuple[ClusterRef, str], tuple[int, float]](MAX_SET_ASIDE)
         """The workers whose costs cannot be computed: of which version, and until when on the monotonic clock."""
@@ -192,15 +192,15 @@ class Statements:
         count = 0 if counted is None else counted.version
         known = self._days.get(ref)
         if known is None or known[0] != count:
-            known = self._days[ref] = count, {}
+            known = self._days[ref] = count, BoundedCache(MAX_KNOWN_DAYS)
         found: list[Line] = []
-        if len(known[1]) > MAX_KNOWN_DAYS:
-            known[1].clear()
         for offset in range((last - first).days + 1):
             day = first + timedelta(days=offset)
-            if day not in known[1]:
-                known[1][day] = tuple([line async for line in self._of_day(ref, day)])
-            found.extend(known[1][day])
+            lines = known[1].get(day)
+            if lines is None:
+                lines = tuple([line async for line in self._of_day(ref, day)])
+                known[1].put(day, lines)
+            found.extend(lines)
         return found
 
     async def _of_day(self, ref: ClusterRef, day: date) -> AsyncIterator[Line]:
