@@ -137,9 +137,16 @@ async def authorized(
     browser: aiohttp.ClientSession, email: str = "ada@acme.example", begin: str = "/v1/auth/login"
 ) -> URL:
     """Signs this person in at the issuer. Returns the address to which it sends the browser back."""
-    async with browser.get(begin, allow_redirects=False) as answer:
-        assert answer.status == 302, await answer.text()
-        authorize = f"{answer.headers['Location']}&login_hint={quote(email)}"
+
+    async def begun() -> str | None:
+        async with browser.get(begin, allow_redirects=False) as answer:
+            # The issuer has 10 s to answer, which it may miss on a busy machine. People are told to try again, too.
+            if answer.status == 503:
+                return None
+            assert answer.status == 302, await answer.text()
+            return answer.headers["Location"]
+
+    authorize = f"{await until(begun, seconds=90, what='an answer of the issuer')}&login_hint={quote(email)}"
     async with browser.get(authorize, allow_redirects=False) as answer:
         return URL(answer.headers["Location"])
 
