@@ -40,7 +40,7 @@ def rooms(parts: Parts) -> tuple[Room, ...]:
         tenants.room(connections, access, parts.projection, parts.invitations, parts.workflows.records, once),
         jobs.room(connections, access, parts.jobs, parts.templates.launches, once),
         shared_links.room(connections, callers, parts.jobs.stagings, once),
-        workflows.room(access, parts.workflows, parts.templates.launches),
+        workflows.room(access, parts.workflows, parts.templates.launches, connections.bus.feed),
         templates.room(connections, access, parts.templates, parts.ticking, once),
         sessions.room(connections, callers, parts.templates.launches, parts.jobs.desk),
         slurmrestd.room(access, bus.slurm, parts.jobs),

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 import nats.errors
 import nats.js.errors
@@ -13,11 +14,13 @@ from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event, Fact
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.nats.streams.follow import Follower
 from prometheus_client import Counter, Gauge
+
+from clusterra_gateway.bus.event_positions import EventPositions
 
 QUEUE = 1000
 """Events that may wait for one client. A client that falls further behind is dropped and may resume by event id."""
@@ -106,6 +109,7 @@ class EventFeed:
         self._subscriptions: defaultdict[ClusterRef, set[Subscription]] = defaultdict(set)
         self._follower = Follower(client, EVENT.name, EVENT.subjects[0], self._receive)
         self._observers: list[tuple[frozenset[str], EventObserver]] = []
+        self._positions = EventPositions()
 
     @property
     def working(self) -> bool:
@@ -120,6 +124,15 @@ class EventFeed:
         request is sent.
         """
         return self._follower.position
+
+    def reflected_at(self, *told_at: datetime | None) -> int | None:
+        """The sequence up to which a state reflects every event that other services told at these moments.
+
+        Heartbeats and queues come beside the events, not before them: `position` would be too high for what is made
+        of them. Moments that are None do not count. None if the position is not known.
+        """
+        moments = [each for each in told_at if each is not None]
+        return self._positions.reflected_at(min(moments)) if moments else None
 
     def observe(self, kinds: frozenset[str], observer: EventObserver) -> None:
         """Passes all events of these kinds, of every cluster, to an observer in this process. It must not raise."""
@@ -159,8 +172,15 @@ class EventFeed:
                 yield StreamedEvent(stored.sequence, event)
 
     def _receive(self, page: Sequence[Stored]) -> None:
+        self._note(page)
         for stored in page:
             self._fan_out(stored)
+
+    def _note(self, page: Sequence[Stored]) -> None:
+        if page and (stored_at := page[-1].stored_at) is not None:
+            self._positions.note(stored_at, page[-1].sequence)
+        elif self._positions.empty and self.position is not None:
+            self._positions.note(now(), self.position)
 
     def _fan_out(self, stored: Stored) -> None:
         parsed = _parsed(stored.subject)

@@ -25,8 +25,10 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 
+from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
@@ -167,21 +169,25 @@ class FleetQuery(Query):
 class FleetHandlers:
     """The handler of fleets."""
 
-    def __init__(self, archive: HistoryRequests, client: bus.Client, registry: Registry) -> None:
+    def __init__(self, archive: HistoryRequests, client: bus.Client, registry: Registry, feed: EventFeed) -> None:
         self._archive = archive
         self._client = client
         self._registry = registry
+        self._feed = feed
 
     @api.get("clusters_fleet", f"{CLUSTER}/fleet", query=FleetQuery, result=Fleet)
     async def fleet(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
         """Returns the desired and the live workers by shape, now and since `after`.
 
         The past is what the archive of events tells. At most 5,000 events are read.
+
+        `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this answer, and
+        some of what it shows.
         """
         wanted = query(request, FleetQuery).after
         at = now()
         after = at - DEFAULT_WINDOW if wanted is None else min(max(wanted, at - LONGEST_WINDOW), at)
-        desired, heartbeat = await asyncio.gather(
+        (desired, _), (heartbeat, heard_at) = await asyncio.gather(
             _read(ref, bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)),
             _read(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
         )
@@ -192,15 +198,16 @@ class FleetHandlers:
             after = events[-1].time if events else at
         before, changes, present = await asyncio.to_thread(fleet_over_time, desired, heartbeat, events, after=after)
         return json_response(
-            Fleet(after=after, as_of=at, complete=complete, before=before, changes=changes, now=present)
+            Fleet(after=after, as_of=at, complete=complete, before=before, changes=changes, now=present),
+            headers=at_position(self._feed.reflected_at(at, heard_at)),
         )
 
 
-async def _read[M](ref: ClusterRef, reading: Awaitable[tuple[M, object] | None]) -> M | None:
-    """What is read of the last message; None if there is none or it is unreadable."""
+async def _read[M, T](ref: ClusterRef, reading: Awaitable[tuple[M, T] | None]) -> tuple[M, T] | tuple[None, None]:
+    """What is read of the last message, with where or when it was stored; None if there is none or it is unreadable."""
     try:
         found = await reading
     except (InvalidMessage, bus.BusUnavailable) as error:
         log.warning("fleet_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-        return None
-    return found[0] if found else None
+        return None, None
+    return found or (None, None)

@@ -20,6 +20,7 @@ from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 from pydantic import Field
 
+from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.clusters.worker_states import (
     PriceSource,
     ShapeWorkers,
@@ -30,6 +31,7 @@ from clusterra_gateway.clusters.worker_states import (
     rows_of,
 )
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
+from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.http.requests.parameters import Query, query
 from clusterra_gateway.identity.access.authentication import Caller
@@ -121,6 +123,8 @@ class _Known:
     shapes: tuple[ShapeWorkers, ...]
     as_of: Moment | None
     queue_as_of: Moment | None
+    position: int | None
+    """In the stream of events: these are the workers after all events up to it."""
     keep_until: float
     """By the monotonic clock."""
 
@@ -128,15 +132,20 @@ class _Known:
 class WorkerHandlers:
     """The handler of workers."""
 
-    def __init__(self, client: Client, registry: Registry) -> None:
+    def __init__(self, client: Client, registry: Registry, feed: EventFeed) -> None:
         self._client = client
+        self._feed = feed
         self._registry = registry
         self._known: dict[ClusterRef, _Known] = {}
         self._locks = WeakValueDictionary[ClusterRef, asyncio.Lock]()
 
     @api.get("clusters_workers", f"{CLUSTER}/workers", query=WorkersQuery, result=Workers)
     async def workers(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Returns the live workers, what they do, what they cost now, and the jobs on them that the caller sees."""
+        """Returns the live workers, what they do, what they cost now, and the jobs on them that the caller sees.
+
+        `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this list, and some
+        of what it shows: the edge and Slurm tell what is shown every few seconds.
+        """
         asked = query(request, WorkersQuery)
         lock = self._locks.setdefault(ref, asyncio.Lock())
         async with lock:
@@ -156,7 +165,8 @@ class WorkerHandlers:
                 cursor=page[-1].worker.name if begin + len(page) < len(rows) else None,
                 as_of=known.as_of,
                 queue_as_of=known.queue_as_of,
-            )
+            ),
+            headers=at_position(known.position),
         )
 
     async def _read(self, ref: ClusterRef) -> _Known:
@@ -170,10 +180,13 @@ class WorkerHandlers:
             heard = None
         keep_until = time.monotonic() + KEEP_SECONDS
         if heard is None or heard[0].workers is None:
-            return _Known(None, (), heard[1] if heard is not None else None, None, keep_until)
+            as_of = heard[1] if heard is not None else None
+            return _Known(None, (), as_of, None, self._feed.reflected_at(as_of), keep_until)
         queue = await self._queue(ref)
         rows = await asyncio.to_thread(rows_of, heard[0], queue, binding)
-        return _Known(rows, by_shape(rows), heard[1], queue.taken_at if queue is not None else None, keep_until)
+        taken_at = queue.taken_at if queue is not None else None
+        position = self._feed.reflected_at(heard[1], taken_at)
+        return _Known(rows, by_shape(rows), heard[1], taken_at, position, keep_until)
 
     async def _queue(self, ref: ClusterRef) -> QueueSnapshot | None:
         """The last queue; None where there is none, or none that may still be true."""

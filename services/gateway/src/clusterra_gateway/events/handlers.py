@@ -17,10 +17,10 @@ from clusterra_gateway.bus.event_feed import EventFeed, StreamedEvent, Subscribe
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.answers.sse import (
-    EVENT_POSITION,
     EVENT_STREAM,
     LAST_EVENT_ID,
     ServerSentEvent,
+    at_position,
     last_event_id,
     stream,
 )
@@ -120,10 +120,7 @@ class Events:
         )
         # An archive of the release before knows no viewer.
         visible = tuple(event for event in page.events if may_see(caller.viewer, event.data))
-        return json_response(
-            EventPage(events=visible, cursor=page.cursor),
-            headers={} if page.position is None else {EVENT_POSITION: str(page.position)},
-        )
+        return json_response(EventPage(events=visible, cursor=page.cursor), headers=at_position(page.position))
 
     @api.get("events_stream", f"{EVENTS}/stream", stream=True, parameters=(LAST_EVENT_ID,), result=EVENT_STREAM)
     async def live(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:

@@ -8,7 +8,7 @@ from clusterra_contracts.rpc.slurm_jobs import CancelTasks
 
 from clusterra_gateway.bus.connection import GatewayBus
 from clusterra_gateway.http.answers.responses import json_response, no_content
-from clusterra_gateway.http.answers.sse import EVENT_POSITION
+from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import (
     JOB_ID,
@@ -138,7 +138,7 @@ class Jobs:
         if not filters.found(page):
             raise no_search_yet()
         listed = await page_with_costs(self._ledger, ref, caller.viewer, page, costs=filters.costs)
-        return json_response(listed, headers=_position(position))
+        return json_response(listed, headers=at_position(position))
 
     @api.get("jobs_count", f"{ALL_JOBS}/counts", query=CountsQuery, result=CountedJobs)
     async def count(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -149,7 +149,7 @@ class Jobs:
         filters = query(request, CountsQuery)
         position = self._feed.position
         counts = await self._slurm.counts(ref, filters.of(caller.viewer))
-        return json_response(CountedJobs.showing(counts), headers=_position(position))
+        return json_response(CountedJobs.showing(counts), headers=at_position(position))
 
     @api.get("jobs_get", JOB, result=JobWithCost)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -172,7 +172,3 @@ class Jobs:
         else:
             await self._slurm.cancel(ref, caller.viewer, jobs)
         return no_content()
-
-
-def _position(position: int | None) -> dict[str, str]:
-    return {} if position is None else {EVENT_POSITION: str(position)}

@@ -13,8 +13,10 @@ from clusterra_templates.definitions import Interactive, OwnInteractive
 from clusterra_templates.rendering import Wanted
 
 from clusterra_gateway.accounts.session_records import SessionRecord, SessionRecords
+from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.answers.responses import EXTRA_HEADERS, json_response, no_content, page
+from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import JOB_ID, body, job_id
 from clusterra_gateway.http.routes.route import Named
@@ -57,6 +59,7 @@ class Sessions:
     entrance: Entrance
     slurm: SlurmRequests
     client: Client
+    feed: EventFeed
 
     @api.post(
         "sessions_start",
@@ -122,10 +125,14 @@ class Sessions:
 
     @api.get("sessions_list", SESSIONS, names=(Named(SESSION, "/sessions/0/job_id"),), result=SessionList)
     async def list(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Lists the caller's sessions that have not ended, the newest first. An admin sees no other's either."""
+        """Lists the caller's sessions that have not ended, the newest first. An admin sees no other's either.
+
+        `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this list.
+        """
+        position = self.feed.position
         views = await self.jobs.all(ref, caller.member.id, caller.slurm_user, MAX_LISTED)
         shown = tuple(each.shown() for each in views if each.state != "ended")
-        return json_response(SessionList(sessions=shown, total=len(shown)))
+        return json_response(SessionList(sessions=shown, total=len(shown)), headers=at_position(position))
 
     @api.get("sessions_get", SESSION, result=SessionDetail)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:

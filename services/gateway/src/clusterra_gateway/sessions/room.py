@@ -55,7 +55,7 @@ def room(connections: Connections, identity: IdentityParts, launches: Launches, 
     """What this room offers."""
     settings, bus = connections.settings, connections.bus
     parts = SessionParts.of(connections, identity.signing_keys)
-    sessions = Sessions(launches, desk, parts.records, parts.jobs, parts.entrance, bus.slurm, bus.client)
+    sessions = Sessions(launches, desk, parts.records, parts.jobs, parts.entrance, bus.slurm, bus.client, bus.feed)
     opening = OpeningPage(identity.access, parts.jobs, parts.entrance)
     pages = None if settings.sessions_url is None else _pages(connections, identity, parts, settings.sessions_url)
     return Room(

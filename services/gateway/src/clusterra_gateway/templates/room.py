@@ -42,7 +42,7 @@ def room(connections: Connections, access: Access, parts: TemplateParts, ticking
         routes=routes_of(
             Reading(parts.library, parts.launches),
             Authoring(parts.records, parts.library, once),
-            Schedules(parts.schedules, parts.launches, once),
+            Schedules(parts.schedules, parts.launches, once, connections.bus.feed),
             access=access,
         ),
         background={

@@ -12,7 +12,9 @@ from clusterra_templates.rendering import Wanted
 from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.roles import manages
+from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.http.requests.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
@@ -94,7 +96,8 @@ class ScheduleList(ResponseBody):
 class Schedules:
     """The handlers of schedules."""
 
-    def __init__(self, records: ScheduleRecords, launches: Launches, once: AnswerOnce) -> None:
+    def __init__(self, records: ScheduleRecords, launches: Launches, once: AnswerOnce, feed: EventFeed) -> None:
+        self._feed = feed
         self._records = records
         self._launches = launches
         self._once = once
@@ -148,10 +151,14 @@ class Schedules:
 
     @api.get("schedules_list", SCHEDULES, result=ScheduleList, names=(Named(SCHEDULE, "/schedules/0/id"),))
     async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Lists the caller's schedules, with their next time and what became of the last one. Admins see all."""
+        """Lists the caller's schedules, with their next time and what became of the last one. Admins see all.
+
+        `Event-Position` is the Last-Event-ID with which the streams of events tell everything after this list.
+        """
+        position = self._feed.position
         found = [each for each in await self._records.of_tenant(caller.member.tenant) if _sees(caller, each)]
         shown = tuple(ScheduleView.of(each, caller) for each in found)
-        return json_response(ScheduleList(schedules=shown, total=len(shown)))
+        return json_response(ScheduleList(schedules=shown, total=len(shown)), headers=at_position(position))
 
     @api.get("schedules_get", SCHEDULE, result=ScheduleView)
     async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:

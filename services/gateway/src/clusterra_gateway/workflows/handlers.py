@@ -8,7 +8,9 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.page import InvalidCursor
 from pydantic import Field
 
+from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.http.answers.responses import json_response
+from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.http.requests.parameters import Parameter, Query, body, path_id, query
 from clusterra_gateway.http.routes.route import Named
@@ -45,6 +47,7 @@ class Workflows:
     controller: WorkflowController
     starts: WorkflowStarts
     templates: TemplateSteps
+    feed: EventFeed
 
     @api.post(
         "runs_start",
@@ -81,7 +84,10 @@ class Workflows:
         """Lists the caller's runs, the newest first. Who sees everybody's jobs sees everybody's runs.
 
         The states are the present ones; those of jobs that Slurm does not tell within 5 seconds are as last read.
+
+        `Event-Position` is the Last-Event-ID with which the stream of events tells everything after this list.
         """
+        position = self.feed.position
         wanted = query(request, RunsQuery)
         member = None if caller.sees_everybody else caller.member.id
         try:
@@ -89,7 +95,7 @@ class Workflows:
         except InvalidCursor as error:
             raise InvalidRequest(str(error), hint="leave `cursor` out to begin with the newest run") from None
         shown = await self.controller.all_refreshed(ref, runs, reader=caller.member.id)
-        return json_response(RunList(runs=tuple(map(RunView.of, shown)), cursor=cursor))
+        return json_response(RunList(runs=tuple(map(RunView.of, shown)), cursor=cursor), headers=at_position(position))
 
     @api.get("runs_get", RUN, result=RunView)
     async def get(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.room import Room
@@ -21,9 +22,9 @@ class WorkflowParts:
     starts: WorkflowStarts
 
 
-def room(access: Access, parts: WorkflowParts, templates: TemplateSteps) -> Room:
+def room(access: Access, parts: WorkflowParts, templates: TemplateSteps, feed: EventFeed) -> Room:
     """What this room offers."""
     return Room(
-        routes=routes_of(Workflows(parts.records, parts.controller, parts.starts, templates), access=access),
+        routes=routes_of(Workflows(parts.records, parts.controller, parts.starts, templates, feed), access=access),
         background={"runs": WorkflowSweep(parts.records, parts.controller).sweeper().run},
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,12 @@ EVENT_STREAM = "text/event-stream"
 LAST_EVENT_ID = Parameter("Last-Event-ID", "header", "^[0-9]{1,18}$")
 EVENT_POSITION = "Event-Position"
 """The response header of a list with the Last-Event-ID from which a client follows the stream of events."""
+
+
+def at_position(position: int | None) -> Mapping[str, str]:
+    """The header of a list that has every event up to a position; none where that is not known."""
+    return {} if position is None else {EVENT_POSITION: str(position)}
+
 
 PING_SECONDS = 15.0
 """Intermediate proxies cut idle connections, and only a write shows that a client has left."""
