@@ -32,12 +32,20 @@ export async function body<T>(answer: Promise<Answer<T>>): Promise<NonNullable<T
   return data;
 }
 
-/** The body of a list, and the position in the stream of events that it is complete to; null where it has none. */
-export async function positioned<T>(answer: Promise<Answer<T>>): Promise<{ data: NonNullable<T>; position: number | null }> {
+/** Of what was read. */
+export interface Positioned {
+  /** The position in the stream of events that it is complete to; null where the gateway names none. */
+  position: number | null;
+  /** In milliseconds of the page's own clock: another reading is told from what events have changed. */
+  readAt: number;
+}
+
+/** The body of a list, and how far it is complete. */
+export async function positioned<T>(answer: Promise<Answer<T>>): Promise<{ data: NonNullable<T> } & Positioned> {
   const { data, response } = await answer;
   if (data === undefined || data === null) throw await problemOf(response);
   const position = response.headers.get("Event-Position");
-  return { data, position: position === null ? null : Number(position) };
+  return { data, position: position === null ? null : Number(position), readAt: performance.now() };
 }
 
 /** Awaits an answer without a body. */

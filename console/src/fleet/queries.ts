@@ -1,8 +1,8 @@
 /** What the page of the fleet reads: the fleet over time, its workers, and the decisions. */
 
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { api, body } from "../api/client";
-import type { PolicyChanges } from "../api/schema";
+import { api, body, positioned, type Positioned } from "../api/client";
+import type { Fleet, PolicyChanges, Workers } from "../api/schema";
 import { archivePage, type ArchiveQuery } from "../live/archive";
 import { decisionOf } from "./decisions";
 
@@ -17,23 +17,29 @@ const WORKERS = 500;
 export function fleetQuery(cluster: string, range: Range) {
   return queryOptions({
     queryKey: ["fleet", cluster, range],
-    queryFn: ({ signal }) => {
+    queryFn: async ({ signal }): Promise<Fleet & Positioned> => {
       const after = new Date(Date.now() - LENGTHS[range]).toISOString();
-      return body(api.GET("/v1/clusters/{cluster_id}/fleet", { params: { path: { cluster_id: cluster }, query: { after } }, signal }));
+      const params = { path: { cluster_id: cluster }, query: { after } };
+      const { data, ...at } = await positioned(api.GET("/v1/clusters/{cluster_id}/fleet", { params, signal }));
+      return { ...data, ...at };
     },
   });
 }
 
+export type WorkersPage = Workers & Positioned;
+
 export function workersQuery(cluster: string) {
   return infiniteQueryOptions({
     queryKey: ["workers", cluster],
-    queryFn: ({ pageParam, signal }) =>
-      body(
+    queryFn: async ({ pageParam, signal }): Promise<WorkersPage> => {
+      const { data, ...at } = await positioned(
         api.GET("/v1/clusters/{cluster_id}/workers", {
           params: { path: { cluster_id: cluster }, query: { limit: WORKERS, ...(pageParam === null ? {} : { cursor: pageParam }) } },
           signal,
         }),
-      ),
+      );
+      return { ...data, ...at };
+    },
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.cursor,
   });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { Fleet } from "../api/schema";
 import { stacked } from "../ui/charts/stack";
-import { fleetSeries, from, withUpdate } from "./series";
+import type { Decision } from "./decisions";
+import { fleetSeries, from, withDecisions, withUpdate } from "./series";
 
 const START = Date.parse("2026-11-27T05:00:00Z");
 
@@ -67,6 +68,33 @@ describe("what is told", () => {
     const once = withUpdate(fleet(3), told);
 
     expect(withUpdate(once, told)).toBe(once);
+  });
+});
+
+describe("decisions that are told after a fleet was read", () => {
+  const decision = (second: number, shape: string, before: number, after: number): Decision => ({
+    id: `${second}`,
+    at: new Date(START + second * 1_000).toISOString(),
+    generation: second,
+    changes: [{ shape, replicas_before: before, replicas_after: after, victims: [], reason: "", job_ids: [] }],
+  });
+  const read: Fleet = {
+    after: new Date(START).toISOString(),
+    as_of: new Date(START + 9_000).toISOString(),
+    complete: true,
+    before: [{ shape: "a", desired: 0, live: 0 }],
+    changes: [3, 5].map((desired, row) => ({ shape: "a", desired, live: 0, at: new Date(START + (row + 1) * 1_000).toISOString() })),
+    now: [{ shape: "a", desired: 5, live: 0 }],
+  };
+
+  test("do nothing where the fleet has them, although they are told again from its position on", () => {
+    expect(withDecisions(read, [decision(1, "a", 0, 3), decision(2, "a", 3, 5)])).toBe(read);
+  });
+
+  test("are added where it does not", () => {
+    const changed = withDecisions(read, [decision(2, "a", 3, 5), decision(10, "a", 5, 4), decision(11, "a", 4, 8)]);
+    expect(changed.changes.map(({ desired }) => desired)).toEqual([3, 5, 4, 8]);
+    expect(changed.now).toEqual([{ shape: "a", desired: 8, live: 0 }]);
   });
 });
 

@@ -2,6 +2,7 @@
 
 import type { Fleet, FleetChange, ShapeCount } from "../api/schema";
 import type { ChartSeries } from "../ui/charts/stack";
+import type { Decision } from "./decisions";
 
 export interface FleetSeries {
   /** Milliseconds since the epoch, ascending: the beginning, each change, and the end. */
@@ -59,7 +60,7 @@ export interface FleetUpdate {
 const MOST_CHANGES = 10_000;
 
 /** The fleet with what was told since. Numbers are absolute, so that telling them twice changes nothing. */
-export function withUpdate(fleet: Fleet, told: FleetUpdate): Fleet {
+export function withUpdate<F extends Fleet>(fleet: F, told: FleetUpdate): F {
   const now = new Map(fleet.now.map((count) => [count.shape, count]));
   const added: FleetChange[] = [];
   for (const { shape, ...numbers } of told.counts) {
@@ -74,7 +75,18 @@ export function withUpdate(fleet: Fleet, told: FleetUpdate): Fleet {
   return cut({ ...fleet, as_of, changes: [...fleet.changes, ...added], now: [...now.values()] });
 }
 
-function cut(fleet: Fleet): Fleet {
+/** The fleet with decisions. Those that it has are left out: it may have been read as of a position before them. */
+export function withDecisions<F extends Fleet>(fleet: F, decisions: readonly Decision[]): F {
+  const known = new Set(fleet.changes.map(({ at, shape, desired }) => `${Date.parse(at)} ${shape} ${desired}`));
+  return decisions.reduce((now, { at, changes }) => {
+    const counts = changes
+      .filter(({ shape, replicas_after }) => !known.has(`${Date.parse(at)} ${shape} ${replicas_after}`))
+      .map(({ shape, replicas_after }) => ({ shape, desired: replicas_after }));
+    return counts.length === 0 ? now : withUpdate(now, { at, counts });
+  }, fleet);
+}
+
+function cut<F extends Fleet>(fleet: F): F {
   const surplus = fleet.changes.length - MOST_CHANGES;
   return surplus <= 0 ? fleet : folded(fleet, surplus, fleet.changes[surplus - 1]?.at ?? fleet.after);
 }
@@ -87,7 +99,7 @@ export function from(fleet: Fleet, moment: number): Fleet {
 }
 
 /** The fleet without its first changes, which have led to another beginning. */
-function folded(fleet: Fleet, changes: number, after: string): Fleet {
+function folded<F extends Fleet>(fleet: F, changes: number, after: string): F {
   const before = new Map(fleet.before.map((count) => [count.shape, count]));
   for (const { at: _at, ...count } of fleet.changes.slice(0, changes)) before.set(count.shape, count);
   return { ...fleet, after, before: [...before.values()], changes: fleet.changes.slice(changes) };

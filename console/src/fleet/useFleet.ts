@@ -1,18 +1,17 @@
 /** What the page of the fleet shows, kept right by events: decisions and counts are patched, workers are read again. */
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useMemo, useRef } from "react";
+import { useEffect, useMemo } from "react";
 import { clusterQuery, refetchQuery } from "../api/queries";
+import { JOB_ENDS } from "../live/event";
 import { useArchive } from "../live/useArchive";
-import { useFeed, useLiveEvents, useLiveRefetch } from "../live/useLive";
+import { useLiveRefetch } from "../live/useLive";
+import { positionOfPages, useLiveList } from "../live/useLiveList";
 import { decisionOf } from "./decisions";
 import { DECISIONS, fleetQuery, workersQuery, type Range } from "./queries";
-import { JOB_ENDS } from "../live/event";
-import { withUpdate } from "./series";
-
+import { withDecisions, withUpdate } from "./series";
 
 export function useFleet(cluster: string, range: Range) {
-  const feed = useFeed();
   const queries = useQueryClient();
   const { queryKey: fleetKey } = fleetQuery(cluster, range);
   const detail = useQuery(clusterQuery(cluster));
@@ -21,24 +20,23 @@ export function useFleet(cluster: string, range: Range) {
   const { pages, events: decided } = useArchive(cluster, DECISIONS, ({ data }) => data.kind === "scale.decided");
   const told = useMemo(() => decided.map(decisionOf).filter((decision) => decision !== null), [decided]);
 
-  // What was decided while the fleet was read may be missing in the answer.
-  const missed = useRef(false);
-  const { isFetching, refetch: fleetAgain } = fleet;
-  useEffect(() => {
-    if (isFetching || !missed.current) return;
-    missed.current = false;
-    void fleetAgain();
-  }, [isFetching, fleetAgain]);
-
-  useLiveEvents(["scale.decided"], (events) => {
-    missed.current ||= isFetching;
-    for (const decision of events.map(decisionOf)) {
-      if (decision === null) continue;
-      const counts = decision.changes.map(({ shape, replicas_after }) => ({ shape, desired: replicas_after }));
-      queries.setQueryData(fleetKey, (data) => (data === undefined ? data : withUpdate(data, { at: decision.at, counts })));
-    }
+  useLiveList({
+    cluster,
+    list: fleet.data,
+    kinds: ["scale.decided"],
+    again: () => refetchQuery(fleet),
+    take: (events) => {
+      const decisions = events.map(decisionOf).filter((decision) => decision !== null);
+      queries.setQueryData(fleetKey, (data) => data && withDecisions(data, decisions));
+      return [];
+    },
   });
-  useLiveRefetch(["worker.", "node.", "job.running", ...JOB_ENDS], () => refetchQuery(workers));
+  useLiveList({
+    cluster,
+    list: useMemo(() => positionOfPages(workers.data?.pages), [workers.data]),
+    kinds: ["worker.", "node.", "job.running", ...JOB_ENDS],
+    again: () => refetchQuery(workers),
+  });
   useLiveRefetch(["cluster."], () => refetchQuery(detail));
 
   // The sums by shape are absolute: they become the end of the series, however many events there were.
@@ -55,6 +53,5 @@ export function useFleet(cluster: string, range: Range) {
     });
   }, [queries, cluster, range, now, read]);
 
-  useEffect(() => feed.onReset(() => void fleetAgain()), [feed, fleetAgain]);
   return { detail, fleet, workers, decisions: { pages, told } };
 }

@@ -18,7 +18,12 @@ export function useLiveStatus(): Status {
   return useSyncExternalStore(feed.watch, () => feed.status);
 }
 
-/** Calls `handle` with the events of these kinds. A kind that ends with a dot is a prefix, such as `job.`; the empty one is all. */
+/** The events of these kinds. A kind that ends with a dot is a prefix, such as `job.`; the empty one is all. */
+export function ofKinds(events: readonly LiveEvent[], kinds: readonly string[]): LiveEvent[] {
+  return events.filter(({ data }) => kinds.some((kind) => (kind === "" || kind.endsWith(".") ? data.kind.startsWith(kind) : data.kind === kind)));
+}
+
+/** Calls `handle` with the events of these kinds, as of `ofKinds`. */
 export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEvent[]) => void): void {
   const feed = useFeed();
   const latest = useRef({ kinds, handle });
@@ -26,9 +31,7 @@ export function useLiveEvents(kinds: readonly string[], handle: (events: LiveEve
   useEffect(
     () =>
       feed.listen((events) => {
-        const wanted = events.filter(({ data }) =>
-          latest.current.kinds.some((kind) => (kind === "" || kind.endsWith(".") ? data.kind.startsWith(kind) : data.kind === kind)),
-        );
+        const wanted = ofKinds(events, latest.current.kinds);
         if (wanted.length > 0) latest.current.handle(wanted);
       }),
     [feed],

@@ -4,10 +4,8 @@ import { Button, Group, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
-import { profileQuery, refetchQuery, refetchQueries } from "../api/queries";
+import { profileQuery } from "../api/queries";
 import type { SessionDetail } from "../api/schema";
-import { jobQuery } from "../jobs/queries";
-import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { DataTable } from "../ui/tables/DataTable";
@@ -19,6 +17,7 @@ import { ProblemView } from "../ui/ProblemView";
 import { sessionColumns } from "./columns";
 import { sessionsQuery, stopSession } from "./queries";
 import { StartSession } from "./StartSession";
+import { useSessions } from "./useSessions";
 
 const route = getRouteApi("/c/$cluster/sessions");
 
@@ -29,11 +28,7 @@ export function SessionsPage() {
   const queries = useQueryClient();
   const [toStop, setToStop] = useState<SessionDetail | null>(null);
   const role = useQuery(profileQuery).data?.role;
-  const sessions = useQuery(sessionsQuery(cluster));
-  const rows = sessions.data ?? [];
-  const again = () => Promise.all([refetchQuery(sessions), refetchQueries(queries, ...rows.map(({ job_id }) => jobQuery(cluster, job_id).queryKey))]);
-  // A session is a job.
-  useLiveRefetch(["job.", "session."], again, ({ data }) => data.kind === "job.submitted" || rows.some(({ job_id }) => job_id === data["job_id"]));
+  const { query: sessions, rows, again } = useSessions(cluster);
   const columns = useMemo(() => sessionColumns(cluster, setToStop), [cluster]);
   const choose = (chosen: string | undefined) => void navigate({ search: chosen === undefined ? {} : { template: chosen } });
   const none =

@@ -1,22 +1,35 @@
 /** Reads and changes of interactive sessions: the caller's own that have not ended, and those that ended while they were looked at. */
 
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, done } from "../api/client";
+import { api, body, done, positioned, type Positioned } from "../api/client";
 import { ProblemError } from "../api/problem";
 import type { Job, NewSession, SessionDetail } from "../api/schema";
 import { stateGroup } from "../ui/jobStates";
+
+export interface Sessions extends Positioned {
+  sessions: readonly SessionDetail[];
+}
 
 export function sessionsQuery(cluster: string) {
   const queryKey = ["sessions", cluster];
   return queryOptions({
     queryKey,
-    queryFn: async ({ signal, client }): Promise<SessionDetail[]> => {
-      const { sessions } = await body(
+    queryFn: async ({ signal, client }): Promise<Sessions> => {
+      const { data, ...at } = await positioned(
         api.GET("/v1/clusters/{cluster_id}/sessions", { params: { path: { cluster_id: cluster } }, signal }),
       );
-      const before = client.getQueryData<SessionDetail[]>(queryKey) ?? [];
-      return [...sessions, ...(await endedSince(cluster, before, sessions, signal))];
+      const before = client.getQueryData<Sessions>(queryKey)?.sessions ?? [];
+      return { sessions: [...data.sessions, ...(await endedSince(cluster, before, data.sessions, signal))], ...at };
     },
+  });
+}
+
+/** One session; null for a job that is none of the caller's sessions. */
+export async function readSession(cluster: string, jobId: string, signal: AbortSignal): Promise<SessionDetail | null> {
+  const path = { cluster_id: cluster, job_id: jobId };
+  return body(api.GET("/v1/clusters/{cluster_id}/sessions/{job_id}", { params: { path }, signal })).catch((error: unknown) => {
+    if (error instanceof ProblemError && error.status === 404) return null;
+    throw error;
   });
 }
 
@@ -32,14 +45,7 @@ async function endedSince(
 ): Promise<SessionDetail[]> {
   const there = new Set(now.map(({ job_id }) => job_id));
   const gone = before.filter(({ job_id }) => !there.has(job_id)).slice(0, MOST_ENDED);
-  const read = async (session: SessionDetail) => {
-    if (session.state === "ended") return session;
-    const path = { cluster_id: cluster, job_id: session.job_id };
-    return body(api.GET("/v1/clusters/{cluster_id}/sessions/{job_id}", { params: { path }, signal })).catch((error: unknown) => {
-      if (error instanceof ProblemError && error.status === 404) return null;
-      throw error;
-    });
-  };
+  const read = async (session: SessionDetail) => (session.state === "ended" ? session : readSession(cluster, session.job_id, signal));
   return (await Promise.all(gone.map(read))).filter((session) => session !== null);
 }
 

@@ -6,7 +6,7 @@ import { hasEnded } from "../../ui/jobStates";
 import { factOf, isComplete } from "./fact";
 import { jobsPage, jobsQuery, readJob } from "../queries";
 import { followed, patched, withPage, withRecord, type JobList } from "./list";
-import { SingleReads } from "./reading";
+import { SingleReads } from "../../live/singleReads";
 
 /** The jobs of a page; the most that the gateway gives at once. */
 export const PAGE = 1_000;

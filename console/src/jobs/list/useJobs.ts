@@ -5,7 +5,7 @@ import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } fro
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { jobsPage, jobsQuery } from "../queries";
 import { isComplete, withHistory, withPage, type JobList } from "./list";
-import type { SingleReads } from "./reading";
+import type { SingleReads } from "../../live/singleReads";
 import { updateList, listReads, PAGE, applyEvents } from "./listUpdates";
 
 /** How far back the list reads, unless somebody asks for more. */

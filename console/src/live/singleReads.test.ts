@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { SingleReads } from "./reading";
+import { SingleReads } from "./singleReads";
 
 interface Flight {
   jobId: string;

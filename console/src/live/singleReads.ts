@@ -1,8 +1,8 @@
 /**
- * Reads single jobs of which events tell too little, such as new ones. A job that is wanted twice is read once; one that is
- * wanted while it is read is read again after that, because the answer under way may be older than what it is wanted for.
- * At most four are read at once and ten a second; where more are wanted than the queue holds, one page of the list is read
- * instead.
+ * Reads single records of a list, each the record of a job, of which events tell too little, such as new ones. A job that
+ * is wanted twice is read once; one that is wanted while it is read is read again after that, because the answer under way
+ * may be older than what it is wanted for. At most four are read at once and ten a second; where more are wanted than the
+ * queue holds, one page of the list is read instead.
  */
 
 export interface Source {

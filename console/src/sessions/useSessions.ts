@@ -1,0 +1,75 @@
+/** The sessions of the person in components, kept right by events: states are patched at once, the rest is read. */
+
+import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { useEffect, useRef, type RefObject } from "react";
+import { profileQuery, refetchQuery, refetchQueries } from "../api/queries";
+import type { SessionDetail } from "../api/schema";
+import { changes, factOf } from "../jobs/list/fact";
+import { jobQuery } from "../jobs/queries";
+import type { LiveEvent } from "../live/event";
+import { SingleReads } from "../live/singleReads";
+import { useLiveList } from "../live/useLiveList";
+import { jobOf, mayStart, withEvent } from "./listUpdates";
+import { readSession, sessionsQuery } from "./queries";
+
+export function useSessions(cluster: string) {
+  const queries = useQueryClient();
+  const query = useQuery(sessionsQuery(cluster));
+  const uid = useQuery(profileQuery).data?.uid;
+  const rows = query.data?.sessions ?? [];
+  const list = () => refetchQuery(query);
+  const reads = useReads(queries, cluster, list);
+  useLiveList({
+    cluster,
+    list: query.data,
+    // A session is a job.
+    kinds: ["job.", "session."],
+    again: list,
+    take: (events) => {
+      const unknown: LiveEvent[] = [];
+      for (const event of events) {
+        const listed = takeEvent(queries, cluster, event);
+        // What a session waits for, or how it ended, is in its record alone.
+        if (listed && event.data.kind !== "session.ready") reads.current?.want(jobOf(event));
+        if (!listed && mayStart(event, uid)) unknown.push(event);
+      }
+      return unknown;
+    },
+  });
+  const again = () => Promise.all([list(), refetchQueries(queries, ...rows.map(({ job_id }) => jobQuery(cluster, job_id).queryKey))]);
+  return { query, rows, again };
+}
+
+/** Whether the event is of a session in the list. */
+function takeEvent(queries: QueryClient, cluster: string, event: LiveEvent): boolean {
+  const jobId = jobOf(event);
+  const { queryKey } = sessionsQuery(cluster);
+  if (!queries.getQueryData(queryKey)?.sessions.some(({ job_id }) => job_id === jobId)) return false;
+  update(queries, cluster, (sessions) => withEvent(sessions, event));
+  const fact = factOf(event);
+  if (fact !== null) queries.setQueryData(jobQuery(cluster, jobId).queryKey, (job) => job && { ...job, ...changes(fact) });
+  return true;
+}
+
+function update(queries: QueryClient, cluster: string, to: (sessions: readonly SessionDetail[]) => readonly SessionDetail[]): void {
+  queries.setQueryData(sessionsQuery(cluster).queryKey, (list) => list && { ...list, sessions: to(list.sessions) });
+}
+
+/** The reads of single sessions into the list; of very many, the list is read instead. */
+function useReads(queries: QueryClient, cluster: string, list: () => Promise<void>): RefObject<SingleReads | null> {
+  const reads = useRef<SingleReads | null>(null);
+  const latest = useRef(list);
+  latest.current = list;
+  useEffect(() => {
+    const made = new SingleReads({
+      async one(jobId, signal) {
+        const session = await readSession(cluster, jobId, signal);
+        if (session !== null) update(queries, cluster, (rows) => rows.map((row) => (row.job_id === jobId ? session : row)));
+      },
+      many: () => latest.current(),
+    });
+    reads.current = made;
+    return () => made.end();
+  }, [queries, cluster]);
+  return reads;
+}
