@@ -17,6 +17,7 @@ type Browser = Any
 type Context = Any
 type Locator = Any
 type Page = Any
+type Route = Any
 
 WAIT_MILLISECONDS = 90_000
 """The longest that anything may wait."""
