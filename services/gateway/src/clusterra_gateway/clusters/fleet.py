@@ -187,10 +187,11 @@ class FleetHandlers:
         wanted = query(request, FleetQuery).after
         at = now()
         after = at - DEFAULT_WINDOW if wanted is None else min(max(wanted, at - LONGEST_WINDOW), at)
-        (desired, _), (heartbeat, heard_at) = await asyncio.gather(
-            _read(ref, bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)),
-            _read(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
+        told, heard = await asyncio.gather(
+            last_told(ref, bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)),
+            last_told(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
         )
+        (desired, _), (heartbeat, heard_at) = told or (None, None), heard or (None, None)
         # It names no jobs: everybody who may see the cluster may see its fleet.
         asked = ReadHistory(kinds=KINDS, after=after, newest_first=True, limit=PAGE_EVENTS)
         events, complete = await self._archive.events(ref, asked, most=MAX_EVENTS)
@@ -203,11 +204,10 @@ class FleetHandlers:
         )
 
 
-async def _read[M, T](ref: ClusterRef, reading: Awaitable[tuple[M, T] | None]) -> tuple[M, T] | tuple[None, None]:
-    """What is read of the last message, with where or when it was stored; None if there is none or it is unreadable."""
+async def last_told[T](ref: ClusterRef, reading: Awaitable[T | None]) -> T | None:
+    """What is read of the last message; None if there is none or it is unreadable."""
     try:
-        found = await reading
+        return await reading
     except (InvalidMessage, bus.BusUnavailable) as error:
         log.warning("fleet_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-        return None, None
-    return found or (None, None)
+        return None

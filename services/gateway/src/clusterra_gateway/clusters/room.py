@@ -5,6 +5,7 @@ from clusterra_gateway.bus.cluster_health import Conditions
 from clusterra_gateway.clusters.agents.heartbeats import AgentHeartbeats
 from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeyRotation, AgentKeys
 from clusterra_gateway.clusters.fleet import FleetHandlers
+from clusterra_gateway.clusters.fleet_hours import FleetHourHandlers
 from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManagement
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.clusters.simulations import Simulations
@@ -29,6 +30,7 @@ def room(connections: Connections, access: Access, projection: Projection, once:
                 ClusterManagement(directory, projection),
                 AgentKeyRotation(directory, once),
                 FleetHandlers(bus.archive, bus.client, bus.registry, bus.feed),
+                FleetHourHandlers(bus.archive, bus.client, bus.registry),
                 WorkerHandlers(bus.client, bus.registry, bus.feed),
                 Simulations(bus.scaler, bus.registry),
                 access=access,
