@@ -5,6 +5,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
 
 from browser.accessibility import violations
@@ -42,6 +43,24 @@ async def test_a_job_s_worker_and_its_decision_appear_without_a_reload(lab: Stac
     await expect(decision.get_by_text("With the queue as of")).to_be_visible()
     await decision.get_by_role("link", name=job.job_id, exact=True).first.click()
     await ada.page.wait_for_url(f"**/c/main/jobs/{job.job_id}")
+
+
+async def test_the_time_of_workers_divides_by_hour(person: Person) -> None:
+    ada = await person("ada")
+    job = await ada.user.submit("#!/bin/sh\n", {**JOB, "name": "fleet-hours"})
+
+    async def is_done() -> bool:
+        return (await ada.user.job(job.job_id)).state == "COMPLETED"
+
+    await until(is_done, seconds=90, what="the job to end", every=0.2)
+    await ada.page.goto(FLEET)
+
+    hours = ada.page.get_by_role("region", name="Time of workers by hour")
+    await expect(hours.get_by_text(re.compile(r"^Last 48 hours: jobs \d+%, booting \d+%, idle \d+%$"))).to_be_visible()
+    async with ada.page.expect_response(re.compile("/fleet/hours$")) as read:
+        await hours.get_by_role("button", name="Refresh shares").click()
+    assert (await read.value).ok
+    assert await violations(ada.page) == []
 
 
 async def test_a_job_leads_to_the_decision_that_bought_its_worker(lab: Stack, person: Person) -> None:

@@ -13,6 +13,7 @@ import { DecisionsTable } from "./DecisionsTable";
 import { FleetChart } from "./FleetChart";
 import { FleetFigures } from "./FleetFigures";
 import { Health } from "./Health";
+import { HoursSection } from "./HoursSection";
 import { RANGES, type Range } from "./queries";
 import { ShapesTable } from "./ShapesTable";
 import { UseSection } from "./UseSection";
@@ -95,6 +96,7 @@ export function FleetPage() {
           onEnd={() => readNextPage(workers)}
         />
       </section>
+      <HoursSection cluster={cluster} />
       <UseSection cluster={cluster} />
       <DecisionDrawer
         cluster={cluster}

@@ -2,6 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body, positioned, type Positioned } from "../api/client";
+import { STALE_MS } from "../api/queries";
 import type { Fleet, PolicyChanges, Workers } from "../api/schema";
 import { archivePage, type ArchiveQuery } from "../live/archive";
 import { decisionOf } from "./decisions";
@@ -9,7 +10,7 @@ import { decisionOf } from "./decisions";
 export const RANGES = ["1h", "6h", "24h", "7d"] as const;
 export type Range = (typeof RANGES)[number];
 
-const HOUR_MS = 3_600_000;
+export const HOUR_MS = 3_600_000;
 /** In milliseconds. */
 export const LENGTHS: Record<Range, number> = { "1h": HOUR_MS, "6h": 6 * HOUR_MS, "24h": 24 * HOUR_MS, "7d": 168 * HOUR_MS };
 const WORKERS = 500;
@@ -23,6 +24,15 @@ export function fleetQuery(cluster: string, range: Range) {
       const { data, ...at } = await positioned(api.GET("/v1/clusters/{cluster_id}/fleet", { params, signal }));
       return { ...data, ...at };
     },
+  });
+}
+
+/** What the workers did in each of the last hours. `hour`: that which goes on, since 1970. */
+export function fleetHoursQuery(cluster: string, hour: number) {
+  return queryOptions({
+    queryKey: ["fleet-hours", cluster, hour],
+    staleTime: STALE_MS,
+    queryFn: ({ signal }) => body(api.GET("/v1/clusters/{cluster_id}/fleet/hours", { params: { path: { cluster_id: cluster } }, signal })),
   });
 }
 
