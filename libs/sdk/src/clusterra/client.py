@@ -149,7 +149,8 @@ class Client(Gateway):
     def events(self, after: str | None = None, *, cluster: str | None = None) -> Iterator[Event]:
         """The events of a cluster as they happen, from now on or behind the position `after`. It has no end.
 
-        It goes on where it was when a connection breaks. `event_stream` also has positions and gaps.
+        A position is the header `Event-Position` of a list, such as that of jobs or sessions: `request` returns it. It
+        goes on where it was when a connection breaks. `event_stream` also has positions and gaps.
         """
         for streamed in self.event_stream(after, cluster=cluster):
             if isinstance(streamed, StreamedEvent):
