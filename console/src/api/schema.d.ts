@@ -597,6 +597,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/clusters/{cluster_id}/fleet/hours": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["clusters_fleet_hours"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/workers": {
         parameters: {
             query?: never;
@@ -2264,6 +2280,17 @@ export interface components {
             desired: number | null;
             live: number | null;
             at: string;
+        };
+        FleetHour: {
+            begin: string;
+            booting_seconds: number;
+            busy_seconds: number;
+            idle_seconds: number;
+        };
+        FleetHours: {
+            as_of: string;
+            complete: boolean;
+            hours: components["schemas"]["FleetHour"][];
         };
         HeterogeneousSubmission: {
             script: string;
@@ -4061,6 +4088,8 @@ export type FileFact = components['schemas']['FileFact'];
 export type FilePage = components['schemas']['FilePage'];
 export type Fleet = components['schemas']['Fleet'];
 export type FleetChange = components['schemas']['FleetChange'];
+export type FleetHour = components['schemas']['FleetHour'];
+export type FleetHours = components['schemas']['FleetHours'];
 export type HeterogeneousSubmission = components['schemas']['HeterogeneousSubmission'];
 export type IdentitySourceView = components['schemas']['IdentitySourceView'];
 export type IdentitySources = components['schemas']['IdentitySources'];
@@ -5624,6 +5653,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Fleet"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    clusters_fleet_hours: {
+        parameters: {
+            query?: {
+                hours?: number;
+            };
+            header?: never;
+            path: {
+                cluster_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetHours"];
                 };
             };
             400: components["responses"]["Problem400"];
