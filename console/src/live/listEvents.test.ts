@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { LiveEvent } from "./event";
 import { ListEvents, type TakeEvents } from "./listEvents";
+import { Refetcher } from "./refetcher";
 
 function event(position: number): LiveEvent {
   return { id: String(position), subject: "7", time: "", position, data: { kind: "job.running" } };
@@ -82,6 +83,34 @@ describe("a list whose events tell too little", () => {
     expect(list.due).toBe(true);
     list.read(11, []);
     expect(list.due).toBe(false);
+  });
+});
+
+describe("a burst of 500 events that tell too little", () => {
+  it("is one reading a second, and one after the last of them", async () => {
+    vi.useFakeTimers();
+    let last = 10;
+    const readings: number[] = [];
+    const refetcher = new Refetcher(
+      () => {
+        if (!list.due) return;
+        readings.push(last);
+        list.read(last, []);
+      },
+      { hidden: () => false, onVisible: () => () => undefined },
+    );
+    const list = new ListEvents(ALL, () => refetcher.want());
+    list.read(last, []);
+    for (let told = 0; told < 500; told += 1) {
+      last += 1;
+      list.told([event(last)]);
+      await vi.advanceTimersByTimeAsync(4);
+    }
+    await vi.advanceTimersByTimeAsync(10_000);
+    refetcher.end();
+    vi.useRealTimers();
+    expect(readings).toHaveLength(2);
+    expect(readings.at(-1)).toBe(510);
   });
 });
 
