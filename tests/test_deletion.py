@@ -180,7 +180,7 @@ async def replica(lab: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
             Outbox(store, partial(bus.store, lab.bus)) as outbox,
         ):
             directory = Directory(store, outbox)
-            clusters = ClusterRemoval(directory, lab.bus, registry, WorkflowRecords(store), wait_seconds=3600.0)
+            clusters = ClusterRemoval(directory, lab.bus, registry, WorkflowRecords(store, outbox), wait_seconds=3600.0)
             yield DeletionSweep(store, clusters, TenantRemoval(directory, Deletions(directory, registry)))
     finally:
         await registry.stop()

@@ -1,6 +1,7 @@
 """Launches of templates, runs and schedules whose files are staged, on the whole lab."""
 
 import secrets
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import Stack
+from clusterra_runtime.nats import bus
 from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.outbox import Outbox
 from session_client import asked, published
 from staged_files import downloaded, staging_over, uploaded
 
@@ -203,10 +206,13 @@ async def test_a_step_whose_gateway_died_at_its_submit_is_submitted_once_and_sta
     for name, value in lab.aws.environment().items():
         monkeypatch.setenv(name, value)
 
-    async with DynamoDBStore(table_prefix="clusterra-") as store:
+    async with (
+        DynamoDBStore(table_prefix="clusterra-") as store,
+        Outbox(store, partial(bus.store, lab.bus)) as outbox,
+    ):
         assert await StagingRecords(store).create(lab.cluster, staging)
         work = WorkflowJobSpec(script="#!/bin/sh\nsort x >y\n", job=job, staging=plan)
-        assert await WorkflowRecords(store).create(lab.cluster, run, (work,))
+        assert await WorkflowRecords(store, outbox).create(lab.cluster, run, (work,))
     ended_run = await ended(ada, run.id)
     staged = await staging_over(lab, ada, ended_run["steps"][0]["job_id"])
     jobs = await asked(ada, "GET", f"/v1/clusters/{ada.cluster}/jobs?name=died-step")

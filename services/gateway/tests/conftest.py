@@ -22,7 +22,7 @@ QUICKENED = (
     "money.budgets.sweep.INTERVAL_SECONDS",
     "money.quotas.sweep.INTERVAL_SECONDS",
     "staging.sweep.INTERVAL_SECONDS",
-    "workflows.controller.INTERVAL_SECONDS",
+    "workflows.sweep.INTERVAL_SECONDS",
 )
 """The cadences of the gateway's background work."""
 

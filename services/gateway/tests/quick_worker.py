@@ -1,8 +1,8 @@
 """The gateway's background work, always looking for workflows: a script in place of `clusterra-gateway work`."""
 
 from clusterra_gateway.app import main
-from clusterra_gateway.workflows import controller
+from clusterra_gateway.workflows import sweep
 
 if __name__ == "__main__":
-    controller.INTERVAL_SECONDS = 0.2
+    sweep.INTERVAL_SECONDS = 0.2
     main()

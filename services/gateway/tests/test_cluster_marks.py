@@ -1,5 +1,7 @@
 """Marks of what a gateway has to go on with: one bad mark is one bad mark."""
 
+from collections.abc import Callable
+
 import pytest
 from clusterra_contracts.identity import ClusterRef
 from clusterra_gateway.staging.staging_records import StagingRecords
@@ -9,16 +11,23 @@ from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Put, Store, Table
 
 REF = ClusterRef(tenant="acme", cluster="main")
 
 
+async def no_message(*_message: object) -> None:
+    """Publishes nothing."""
+
+
 @pytest.mark.parametrize(
-    ("table", "records"), [(STAGING, StagingRecords), (RUNS, WorkflowRecords)], ids=["staging", "runs"]
+    ("table", "records"),
+    [(STAGING, StagingRecords), (RUNS, lambda store: WorkflowRecords(store, Outbox(store, no_message)))],
+    ids=["staging", "runs"],
 )
 async def test_a_mark_that_names_nothing_stops_no_other(
-    table: Table, records: type[StagingRecords] | type[WorkflowRecords]
+    table: Table, records: Callable[[Store], StagingRecords | WorkflowRecords]
 ) -> None:
     async with MemoryStore() as memory:
         store: Store = memory

@@ -72,7 +72,7 @@ class Deleting:
 
     def sweep(self, wait_seconds: float = 3600.0) -> DeletionSweep:
         """A sweep as a gateway has that has just started."""
-        runs = WorkflowRecords(self.world.store)
+        runs = WorkflowRecords(self.world.store, self.directory.outbox)
         clusters = ClusterRemoval(self.directory, self.world.client, self.registry, runs, wait_seconds)
         tenants = TenantRemoval(self.directory, Deletions(self.directory, self.registry))
         return DeletionSweep(self.world.store, clusters, tenants)

@@ -9,7 +9,7 @@ from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from gateway_world import World, _Service
 
-WORK = {"projection", "kept events", "outbox", "deletions", "runs", "schedules", "templates outbox"}
+WORK = {"projection", "kept events", "outbox", "deletions", "runs", "runs outbox", "schedules", "templates outbox"}
 WORK |= {"idle sessions", "staging", "identity maps", "quotas", "budgets", "deactivations"}
 ANSWERS = {"heartbeats"}
 BOTH = {"record levels", "feed", "versions"}

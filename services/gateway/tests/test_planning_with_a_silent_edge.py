@@ -16,8 +16,13 @@ from clusterra_gateway.workflows.start import WorkflowStarts, run_id_of
 from clusterra_gateway.workflows.table import RUNS
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.outbox import Outbox
 
 REF = ClusterRef(tenant="acme", cluster="main")
+
+
+async def no_message(*_message: object) -> None:
+    """Publishes nothing."""
 
 
 class SilentEdge:
@@ -71,7 +76,7 @@ async def test_a_run_of_many_steps_asks_a_silent_edge_once(monkeypatch: pytest.M
     )
     async with MemoryStore() as store:
         await store.create_tables(RUNS)
-        records = WorkflowRecords(store)
+        records = WorkflowRecords(store, Outbox(store, no_message))
         starts = WorkflowStarts(records, idle, PlansWithoutBucket(nothing, nothing, edge, nothing))
         run_id = run_id_of(REF, owner.member.id, "k")
 

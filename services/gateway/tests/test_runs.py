@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.requests.errors import Unavailable
-from clusterra_gateway.workflows import controller, start, workflow_records
+from clusterra_gateway.workflows import controller, start, sweep, workflow_records
 from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_gateway.workflows.table import RUNS as WORKFLOW_ITEMS
@@ -313,9 +313,9 @@ async def test_the_oldest_run_that_has_ended_makes_room(world: World, monkeypatc
     newest = await started(ada, steps("a", "b"))
 
     assert [run["run_id"] for run in await listed(ada)] == [newest["run_id"], runs[2]["run_id"], runs[0]["run_id"]]
-    ref, removed = ClusterRef(tenant="acme", cluster="main"), runs[1]["run_id"]
-    records = WorkflowRecords(world.store)
-    assert [await records.spec(ref, removed, index) for index in range(2)] == [None, None]
+    removed = runs[1]["run_id"]
+    parts = await world.store.query(WORKFLOW_ITEMS, f"run#acme.main#{removed}")
+    assert [item.key.sk for item in parts.items] == ["run"]
     # Its key still starts no second run, and it is shown as it ended.
     assert (await started(ada, steps("a", "b"), key="run-number-1"))["run_id"] == removed
     assert (await read(ada, removed))["state"] == "completed"
@@ -333,6 +333,14 @@ async def test_a_run_of_earlier_days_that_makes_room_leaves_nothing(
     monkeypatch.setattr(workflow_records, "KEEP_SECONDS", 0)
     first = await started(ada, steps("a"))
     world.acme.set_state("1", "FAILED")
+    key = Key(f"run#acme.main#{first['run_id']}", "run")
+
+    async def event_is_sent() -> bool:
+        item = await world.store.get(WORKFLOW_ITEMS, key)
+        return item is not None and "outbox" not in item.attributes
+
+    assert (await read(ada, first["run_id"]))["state"] == "failed"
+    await until(event_is_sent, seconds=90, what="the event of the end to be sent", every=0.01)
 
     second = await started(ada, steps("a"))
 
@@ -415,8 +423,8 @@ async def test_a_cluster_that_does_not_answer_holds_up_no_other_run(
 
 
 async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller, "INTERVAL_SECONDS", 0.01)
-    silent = [ClusterRef(tenant=f"t{number}", cluster="c") for number in range(2 * controller.CLUSTERS_AT_A_TIME)]
+    monkeypatch.setattr(sweep, "INTERVAL_SECONDS", 0.01)
+    silent = [ClusterRef(tenant=f"t{number}", cluster="c") for number in range(2 * sweep.CLUSTERS_AT_A_TIME)]
     found, asked, hold = [(ref, "run") for ref in silent], set[ClusterRef](), asyncio.Event()
     well = ClusterRef(tenant="well", cluster="c")
 
@@ -432,7 +440,7 @@ async def test_many_clusters_that_do_not_answer_hold_up_no_other_run(monkeypatch
             if ref != well:
                 raise Unavailable("no answer", hint="")
 
-    rounds = asyncio.create_task(controller.WorkflowSweep(cast(Any, Records()), cast(Any, Work())).sweeper().run())
+    rounds = asyncio.create_task(sweep.WorkflowSweep(cast(Any, Records()), cast(Any, Work())).sweeper().run())
     await until(lambda: len(asked) == len(silent), seconds=90, what="each cluster to be asked once", every=0.01)
     hold.set()
     found.append((well, "run"))

@@ -75,7 +75,7 @@ class Replica:
     def __init__(self, world: World, store: MemoryStore | None = None) -> None:
         self.at = START
         directory = Directory(store or world.store, Outbox(world.store, no_message))
-        slurm, records = SlurmRequests(world.client), WorkflowRecords(world.store)
+        slurm, records = SlurmRequests(world.client), WorkflowRecords(world.store, directory.outbox)
         reservations = Reservations(world.store)
         admission = Admission(reservations, slurm, world.registry)
         library = Library(load_catalogue(world.settings.templates_dir), TemplateRecords(directory, Registry()))

@@ -34,6 +34,7 @@ ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 FileKind = Literal["file.deleted", "file.renamed", "file.copied"]
 StagingKind = Literal["job.staged"]
 SessionKind = Literal["session.ready"]
+RunKind = Literal["run.started", "run.resumed", "run.completed", "run.failed", "run.cancelled"]
 AdminKind = Literal[
     "cluster.registered",
     "cluster.changed",
@@ -312,6 +313,20 @@ class SessionFact(Wire):
     uid: int
 
 
+class RunFact(Wire):
+    """A run of a workflow started, was resumed, or ended: none of its steps is under way any more."""
+
+    kind: RunKind
+    run_id: Annotated[str, Field(max_length=64)]
+    name: str
+    user: str
+    uid: int
+    steps: Annotated[dict[str, int], Field(max_length=20)] = Field(default_factory=dict)
+    """Of an end: the number of steps in each state, such as `completed`."""
+    failed_step: Annotated[str, Field(max_length=64)] = ""
+    """Of a failed run: the first step that failed."""
+
+
 class NewerFact(Wire):
     """A fact of a kind that only newer releases know, with all its fields. It is kept and passed on, never made.
 
@@ -337,6 +352,7 @@ _FACTS = (
     FileFact,
     StagingFact,
     SessionFact,
+    RunFact,
 )
 _NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
 
@@ -363,6 +379,7 @@ Fact = Annotated[
     | Annotated[FileFact, Tag("FileFact")]
     | Annotated[StagingFact, Tag("StagingFact")]
     | Annotated[SessionFact, Tag("SessionFact")]
+    | Annotated[RunFact, Tag("RunFact")]
     | Annotated[NewerFact, Tag("NewerFact")],
     Discriminator(_fact_of),
 ]
@@ -398,6 +415,8 @@ def entity(fact: Fact) -> str:
     match fact:
         case JobFact() | JobActionFact() | StagingFact() | SessionFact():
             return fact.job_id
+        case RunFact():
+            return fact.run_id
         case NodeFact() | MisclassifiedFact():
             return fact.node
         case WorkerFact() | PriceFact():
@@ -418,8 +437,8 @@ def event_of(service: str, ref: ClusterRef, fact: Fact, *, version: str, time: M
     """Makes the event of a fact; its id is `<tenant>.<cluster>:<entity>:<version>:<kind>`.
 
     `version` distinguishes this occurrence from others of the same kind for the same entity: submit time and restart
-    count for jobs, a random id for actions and for files, the generation for decisions, the reason and its beginning
-    for conditions.
+    count for jobs, the beginning of the attempt for runs, a random id for actions and for files, the generation for
+    decisions, the reason and its beginning for conditions.
     """
     about = entity(fact)
     return Event(

@@ -87,7 +87,7 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, ins
     admission = Admission(reservations, bus.slurm, registry)
     planning = Planning(files.buckets, files.bounds, bus.edge, registry)
     desk = SubmitDesk(bus.slurm, SubmitKeys(store), admission, planning, HeldSubmits(stagings))
-    workflow_records = WorkflowRecords(store)
+    workflow_records = WorkflowRecords(store, directory.outbox)
     controller = WorkflowController(workflow_records, directory, people.unix_users, bus.slurm, desk)
     workflows = WorkflowParts(workflow_records, controller, WorkflowStarts(workflow_records, controller, planning))
     records = TemplateRecords(directory, registry)

@@ -1,9 +1,18 @@
 """Who may see what of a cluster. The gateway asks here, and so does each service that keeps the record."""
 
-from clusterra_contracts.events import AdminFact, Fact, FileFact, JobActionFact, JobFact, SessionFact, StagingFact
+from clusterra_contracts.events import (
+    AdminFact,
+    Fact,
+    FileFact,
+    JobActionFact,
+    JobFact,
+    RunFact,
+    SessionFact,
+    StagingFact,
+)
 from clusterra_contracts.rpc.slurm import Viewer
 
-_OfJob = JobFact | JobActionFact | StagingFact | SessionFact
+_OfJob = JobFact | JobActionFact | StagingFact | SessionFact | RunFact
 
 
 def may_see(viewer: Viewer, fact: Fact) -> bool:

@@ -15,9 +15,6 @@ import structlog
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.slurm import Submitted, Viewer
 from clusterra_runtime.nats.rpc import RpcFailed
-from clusterra_runtime.store.store import StoreError
-from clusterra_runtime.sweeps.agenda import Bounds, Place
-from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper, Unfinished
 
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.records import Member
@@ -35,7 +32,6 @@ from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submission.models import JobToSubmit, WorkflowJobSubmission
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.workflows import transitions
-from clusterra_gateway.workflows.transitions import has_work
 from clusterra_gateway.workflows.workflow import MAX_JOBS, Workflow
 from clusterra_gateway.workflows.workflow_records import StoredWorkflow, WorkflowRecords
 
@@ -247,37 +243,3 @@ def _outcome(workflow: Workflow, index: int, answer: Submitted | None) -> transi
         return partial(transitions.rejected, index=index, reason="the owner of the run may not submit jobs any more")
     log.info("run_step_submitted", run_id=workflow.id, step=workflow.steps[index].step_id, job=answer.job_id)
     return partial(transitions.submitted, index=index, job_id=answer.job_id, at=answer.accepted_at)
-
-
-INTERVAL_SECONDS = 5.0
-WORKFLOW_SECONDS = 60.0
-"""A workflow that takes longer is advanced further in the next round."""
-CLUSTERS_AT_A_TIME = 32
-BOUNDS = Bounds(CLUSTERS_AT_A_TIME, per_cluster=1, failures_in_a_round=2)
-
-type _Workflow = tuple[ClusterRef, str]
-
-
-class WorkflowSweep:
-    """Advances all unfinished workflows. Any replica may advance any of them."""
-
-    def __init__(self, records: WorkflowRecords, controller: WorkflowController) -> None:
-        self._records = records
-        self._controller = controller
-
-    def sweeper(self) -> Sweeper[_Workflow]:
-        """Advances them all every few seconds, one workflow of a cluster at a time."""
-        failures = (StoreError, Unavailable)
-        sweep = Sweep("runs", self._records.unfinished, self.advance, _place, failures)
-        return Sweeper(sweep, Pace(INTERVAL_SECONDS, WORKFLOW_SECONDS), BOUNDS)
-
-    async def advance(self, place: _Workflow) -> None:
-        """Advances a workflow. Raises Unfinished if it needs another round, StoreError, Unavailable."""
-        workflow = await self._controller.advance(*place)
-        if workflow is not None and has_work(workflow):
-            raise Unfinished
-
-
-def _place(named: _Workflow) -> Place:
-    ref, name = named
-    return Place(ref.tenant, ref.cluster, name)

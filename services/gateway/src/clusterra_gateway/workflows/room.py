@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.http.routes.route_group import routes_of
 from clusterra_gateway.identity.access.access import Access
-from clusterra_gateway.room import Room
-from clusterra_gateway.workflows.controller import WorkflowController, WorkflowSweep
+from clusterra_gateway.room import Observed, Room
+from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.handlers import Workflows
 from clusterra_gateway.workflows.models import TemplateSteps
 from clusterra_gateway.workflows.start import WorkflowStarts
+from clusterra_gateway.workflows.sweep import WAKING, WorkflowSweep
+from clusterra_gateway.workflows.table import RUNS
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
 
@@ -24,7 +26,12 @@ class WorkflowParts:
 
 def room(access: Access, parts: WorkflowParts, templates: TemplateSteps, feed: EventFeed) -> Room:
     """What this room offers."""
+    sweep = WorkflowSweep(parts.records, parts.controller)
     return Room(
         routes=routes_of(Workflows(parts.records, parts.controller, parts.starts, templates, feed), access=access),
-        background={"runs": WorkflowSweep(parts.records, parts.controller).sweeper().run},
+        background={
+            "runs": sweep.sweeper().run,
+            "runs outbox": lambda: parts.controller.directory.outbox.relay(RUNS),
+        },
+        background_observers=(Observed(WAKING, sweep.on_event),),
     )

@@ -60,6 +60,11 @@ class WorkflowJob(Record):
         """Whether this attempt has ended."""
         return self.state not in UNDER_WAY
 
+    @property
+    def failed(self) -> bool:
+        """Whether this attempt has ended, and neither completed nor was cancelled."""
+        return self.over and self.state not in ("completed", "cancelled")
+
 
 class Workflow(Record):
     """A workflow: its owner, and the states of its jobs. The specifications of the jobs are stored beside it."""

@@ -6,11 +6,13 @@
 | | `step#<index>` | the specification of one of its jobs |
 | `cluster#<tenant>.<cluster>` | `<creation time>#<run id>` | the mark of a workflow, for the list of all |
 | `member#<tenant>.<cluster>#<member id>` | `<creation time>#<run id>` | the same, for the list of its owner's |
-| `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of a workflow that a gateway has to advance |
+| `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of a workflow that is not over, for the sweep |
 
 All items expire 30 days after the workflow was created. Where a member has too many, the scripts and marks of their
 oldest that have ended go earlier: then the workflow itself stays for a day after its creation, so that its
 Idempotency-Key starts no other.
+
+The write that starts, resumes or ends a workflow carries its event.
 """
 
 import secrets
@@ -22,12 +24,15 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.optimistic_write import write_optimistically
+from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.outbox_item import ATTRIBUTES
 from clusterra_runtime.store.store import Delete, Put, Store, TransactionCancelled, Update, Write
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry, marked_places
 from clusterra_gateway.http.requests.errors import Unavailable
 from clusterra_gateway.idempotency.key import KEEP_SECONDS
+from clusterra_gateway.workflows.run_events import events_of_change
 from clusterra_gateway.workflows.table import RUNS
 from clusterra_gateway.workflows.transitions import Change, has_work
 from clusterra_gateway.workflows.workflow import Workflow, WorkflowJobSpec
@@ -35,6 +40,8 @@ from clusterra_gateway.workflows.workflow import Workflow, WorkflowJobSpec
 log = structlog.get_logger()
 
 KEPT = timedelta(days=30)
+UNSENT_KEPT = timedelta(days=1)
+"""How long a removed workflow stays whose event is not sent yet, so that it can be sent."""
 UNFINISHED = "unfinished"
 CHANGE_ATTEMPTS = 10
 """Attempts to change a workflow that others change at the same time."""
@@ -46,19 +53,22 @@ class StoredWorkflow:
 
     workflow: Workflow
     version: int
+    unsent: bool = False
+    """Whether its item holds an event that may not have been sent."""
 
 
 class WorkflowRecords:
     """The workflows of all clusters. Every method may raise StoreUnavailable."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, outbox: Outbox) -> None:
         self._store = store
+        self._outbox = outbox
 
     async def create(self, ref: ClusterRef, workflow: Workflow, specs: tuple[WorkflowJobSpec, ...]) -> bool:
         """Stores a new workflow. Returns False if one with its id exists."""
         ends, mark = expiry(workflow.created_at + KEPT), _mark(workflow)
-        writes = [
-            Put(RUNS, _run_key(ref, workflow.id), _attributes(workflow), Absent(), ends),
+        itself = Put(RUNS, _run_key(ref, workflow.id), _attributes(workflow), Absent(), ends)
+        others = [
             Put(RUNS, Key(_cluster(ref), mark), {}, Absent(), ends),
             Put(RUNS, Key(_member(ref, workflow.member), mark), {}, Absent(), ends),
             Put(RUNS, _unfinished_key(ref, workflow.id), {}, Absent(), ends),
@@ -68,7 +78,7 @@ class WorkflowRecords:
             ),
         ]
         try:
-            await self._store.transact(writes, token=f"run-{workflow.id}-{secrets.token_hex(8)}")
+            await self._outbox.transact(itself, events_of_change(ref, None, workflow), others, token=_token(workflow))
         except TransactionCancelled:
             return False
         return True
@@ -98,7 +108,7 @@ class WorkflowRecords:
             if changed == stored.workflow:
                 return stored
             await self._replace(ref, stored, changed)
-            return StoredWorkflow(changed, stored.version + 1)
+            return StoredWorkflow(changed, stored.version + 1, stored.unsent)
 
         contended = Unavailable("others are changing this run", hint="try again in a moment")
         return await write_optimistically(attempt, contended=contended, attempts=CHANGE_ATTEMPTS)
@@ -138,6 +148,8 @@ class WorkflowRecords:
         workflow, mark = stored.workflow, _mark(stored.workflow)
         itself, unchanged = _run_key(ref, workflow.id), VersionIs(stored.version)
         key_ends = workflow.created_at + timedelta(seconds=KEEP_SECONDS)
+        if stored.unsent:
+            key_ends = max(key_ends, now() + UNSENT_KEPT)
         listed = Key(_cluster(ref), mark)
         record: list[Write] = (
             [
@@ -151,7 +163,7 @@ class WorkflowRecords:
         rest += [_step_key(ref, workflow.id, index) for index in range(len(workflow.steps))]
         try:
             writes = [*record, *(Delete(RUNS, key) for key in rest)]
-            await self._store.transact(writes, token=f"run-{workflow.id}-{secrets.token_hex(8)}")
+            await self._store.transact(writes, token=_token(workflow))
         except TransactionCancelled:
             return False
         return True
@@ -176,14 +188,30 @@ class WorkflowRecords:
 
     async def _replace(self, ref: ClusterRef, stored: StoredWorkflow, changed: Workflow) -> None:
         update = Update(RUNS, _run_key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
-        was, is_now = has_work(stored.workflow), has_work(changed)
-        if was == is_now:
+        messages, marks = events_of_change(ref, stored.workflow, changed), _mark_writes(ref, stored.workflow, changed)
+        if messages:
+            await self._outbox.transact(update, messages, marks, token=_token(changed))
+        elif marks:
+            await self._store.transact([update, *marks], token=_token(changed))
+        else:
             await self._store.write(update)
-            return
-        mark = _unfinished_key(ref, changed.id)
-        begun = Update(RUNS, mark, set={}, expires_at=expiry(changed.created_at + KEPT))
-        writes = [update, begun if is_now else Delete(RUNS, mark)]
-        await self._store.transact(writes, token=f"run-{changed.id}-{secrets.token_hex(8)}")
+
+
+def _mark_writes(ref: ClusterRef, before: Workflow, after: Workflow) -> tuple[Write, ...]:
+    """What a change writes of the mark of an unfinished workflow.
+
+    It is also written where there is work again: the release before removes it as soon as all jobs are submitted.
+    """
+    key = _unfinished_key(ref, after.id)
+    if after.over:
+        return () if before.over else (Delete(RUNS, key),)
+    if before.over or has_work(before) != has_work(after):
+        return (Update(RUNS, key, set={}, expires_at=expiry(after.created_at + KEPT)),)
+    return ()
+
+
+def _token(workflow: Workflow) -> str:
+    return f"run-{workflow.id}-{secrets.token_hex(8)}"
 
 
 def _attributes(workflow: Workflow) -> dict[str, str]:
@@ -191,7 +219,8 @@ def _attributes(workflow: Workflow) -> dict[str, str]:
 
 
 def _stored(item: Item) -> StoredWorkflow:
-    return StoredWorkflow(Workflow.model_validate_json(str(item.attributes["run"])), item.version)
+    workflow = Workflow.model_validate_json(str(item.attributes["run"]))
+    return StoredWorkflow(workflow, item.version, unsent=not item.attributes.keys().isdisjoint(ATTRIBUTES))
 
 
 def _mark(workflow: Workflow) -> str:
