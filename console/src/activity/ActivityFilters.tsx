@@ -21,6 +21,7 @@ interface Props {
 const GROUPS = [
   "job",
   "action",
+  "run",
   "scale",
   "worker",
   "node",

@@ -38,6 +38,12 @@ function TargetLink({ cluster, row }: { cluster: string; row: ActivityRow }): Re
           {name}
         </Link>
       );
+    case "run":
+      return (
+        <Link to="/c/$cluster/workflows/runs/$run" params={{ cluster, run: target.run }}>
+          {name}
+        </Link>
+      );
     case "fleet":
       return (
         <Link to="/c/$cluster/fleet" params={{ cluster }}>

@@ -18,6 +18,17 @@ describe("the row of an event", () => {
     expect(row.who).toBe("grace");
   });
 
+  test("of a run leads to the run, and tells which step failed and how the steps ended", () => {
+    const fact = { kind: "run.failed", run_id: "ab12", name: "nightly", user: "ada", steps: { completed: 2, failed: 1, odd: 1 }, failed_step: "align" };
+
+    expect(rowOf(event(fact, "ab12"))).toMatchObject({
+      subject: "nightly",
+      who: "ada",
+      details: "Step align failed · 2 completed, 1 failed, 1 odd",
+      target: { page: "run", run: "ab12" },
+    });
+  });
+
   test("of a decision tells each shape", () => {
     const changes = [{ shape: "compute-xs", replicas_before: 0, replicas_after: 2, reason: "2 jobs wait" }];
 

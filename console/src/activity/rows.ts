@@ -8,6 +8,7 @@ import { count, money } from "../ui/format";
 /** Where an event leads to. */
 export type Target =
   | { page: "job"; job: string }
+  | { page: "run"; run: string }
   | { page: "fleet"; worker: string | null }
   | { page: "files"; path: string }
   | { page: "templates"; template: string }
@@ -28,6 +29,7 @@ export interface ActivityRow {
 const Data = v.object({
   kind: v.string(),
   job_id: v.optional(v.string()),
+  run_id: v.optional(v.string()),
   name: v.optional(v.string(), ""),
   user: v.optional(v.string(), ""),
   actor: v.optional(v.string(), ""),
@@ -58,6 +60,8 @@ const Data = v.object({
   ),
   direction: v.optional(v.string(), ""),
   files: v.optional(v.number()),
+  steps: v.optional(v.record(v.string(), v.number()), {}),
+  failed_step: v.optional(v.string(), ""),
   failed_files: v.optional(v.number(), 0),
   percent: v.optional(v.number(), 0),
   measure: v.optional(v.picklist(["actual", "forecast"]), "actual"),
@@ -89,13 +93,14 @@ export function groupOf(kind: string): string {
 
 function subjectOf(event: EventRecord, data: Data): string {
   if (data.job_id !== undefined) return `${data.job_id} ${data.name}`.trim();
+  if (data.run_id !== undefined) return data.name || data.run_id;
   if (data.paths.length > 0) return data.paths.length === 1 ? (data.paths[0] ?? "") : `${data.paths[0]} +${data.paths.length - 1}`;
   return data.worker ?? data.node ?? event.subject;
 }
 
 function whoOf(data: Data): string {
   if (data.actor !== "") return data.actor;
-  return groupOf(data.kind) === "job" ? data.user : "";
+  return ["job", "run"].includes(groupOf(data.kind)) ? data.user : "";
 }
 
 function detailsOf(data: Data): string {
@@ -105,6 +110,8 @@ function detailsOf(data: Data): string {
       return [data.state, data.exit_code ? `exit ${data.exit_code}` : "", data.nodes.join(", ")].filter(Boolean).join(" · ");
     case "action":
       return [data.tasks, data.detail].filter(Boolean).join(" · ");
+    case "run":
+      return runDetails(data);
     case "scale":
       return data.changes
         .map((change) => `${change.shape} ${change.replicas_before} → ${change.replicas_after}${change.reason ? `: ${change.reason}` : ""}`)
@@ -123,8 +130,30 @@ function detailsOf(data: Data): string {
   }
 }
 
+/** Which step of a run failed first, and how many steps ended how. */
+function runDetails(data: Data): string {
+  const ends = Object.entries(data.steps).map(([state, steps]) => `${count(steps)} ${stepState(state)}`);
+  return [data.failed_step && text("activity.run.failed_step", { step: data.failed_step }), ends.join(", ")].filter(Boolean).join(" · ");
+}
+
+/** The word of a step's state; a newer release may have others. */
+function stepState(state: string): string {
+  switch (state) {
+    case "completed":
+    case "failed":
+    case "cancelled":
+    case "rejected":
+    case "not_submitted":
+    case "unknown":
+      return text(`activity.run.${state}`);
+    default:
+      return state;
+  }
+}
+
 function targetOf(event: EventRecord, data: Data): Target {
   if (data.job_id !== undefined) return { page: "job", job: data.job_id };
+  if (data.run_id !== undefined) return { page: "run", run: data.run_id };
   switch (groupOf(data.kind)) {
     case "worker":
     case "node":

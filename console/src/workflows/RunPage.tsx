@@ -34,9 +34,9 @@ export function RunPage() {
   const run = useQuery(runQuery(cluster, runId));
   const jobs = useQuery(runJobsQuery(cluster, run.data));
   useLiveRefetch(
-    ["job."],
+    ["run.", "job."],
     () => refetchQuery(run).then(() => refetchQueries(queries, ["run-jobs", cluster, runId])),
-    ({ data }) => run.data !== undefined && concerns([run.data], data["job_id"]),
+    ({ data }) => data["run_id"] === runId || (run.data !== undefined && concerns([run.data], data["job_id"])),
   );
   const columns = useMemo(() => stepColumns(cluster, jobs.data ?? new Map()), [cluster, jobs.data]);
   const title = visible(run.data?.run_name ?? text("workflows.runs"));

@@ -26,11 +26,10 @@ export function WorkflowsPage() {
   const runs = useInfiniteQuery(runsQuery(cluster));
   const rows = useMemo(() => runs.data?.pages.flatMap((page) => page.runs) ?? [], [runs.data]);
   const columns = useMemo(() => runColumns(cluster), [cluster]);
-  // A run has no events of its own. The first job of one that somebody else starts is no job of the shown ones.
   useLiveRefetch(
-    ["job."],
+    ["run.", "job."],
     () => refetchQuery(runs),
-    ({ data }) => data.kind === "job.submitted" || concerns(rows, data["job_id"]),
+    ({ data }) => data["run_id"] !== undefined || concerns(rows, data["job_id"]),
   );
   const start = <Button onClick={() => setStarting(true)}>{text("workflows.start")}</Button>;
   return (
