@@ -64,6 +64,13 @@ async def test_inputs_are_there_when_the_job_starts_and_outputs_are_in_the_bucke
     assert answer["warnings"] == []
     assert (staging["state"], staging["files"], staging["errors"]) == ("done", 4, []), staging
     assert (staging["stage_in"]["files"], staging["stage_out"]["files"]) == (1, 3)
+    assert staging["stage_out"]["rules"] == [
+        {"source": "results/*.txt", "destination": "outputs/run1"},
+        {"source": "results/**/*.log", "destination": "outputs/logs"},
+    ]
+    copied = {file["path"]: file["size"] for file in staging["stage_out"]["copied"]}
+    assert set(copied) == {"outputs/run1/a.txt", "outputs/run1/empty.txt", "outputs/logs/deep.log"}
+    assert (copied["outputs/run1/a.txt"], copied["outputs/run1/empty.txt"]) == (18, 0)
     assert await downloaded(lab, ada, "outputs/run1/a.txt") == b"A,12\nsample,reads\n"
     assert await downloaded(lab, ada, "outputs/run1/empty.txt") == b""
     assert b"slurm_script" in (await downloaded(lab, ada, "outputs/logs/deep.log") or b"")

@@ -11,7 +11,10 @@ from clusterra_gateway.staging.staging import (
     FILE_ATTEMPTS,
     GIVE_UP,
     MAX_ERRORS,
+    MAX_NAMED,
+    MAX_NAMED_BYTES,
     Copied,
+    CopiedFile,
     Phase,
     Staging,
     view,
@@ -124,9 +127,39 @@ def test_a_job_whose_inputs_failed_has_no_outputs_and_its_errors_are_its_owners(
     assert (shown.state, shown.failed_files, shown.errors) == ("failed", 1, ("data/x: Permission denied",))
     assert shown.stage_out is not None
     assert shown.stage_out.state == "failed"
-    others = shown.without_errors()
+    others = shown.without_names()
     assert others.stage_in is not None
     assert (others.failed_files, others.errors, others.stage_in.errors) == (1, (), ())
+
+
+def test_results_are_named_with_the_rules_that_they_come_from_to_their_owner_alone() -> None:
+    copied = Copied().plus(2, 5).naming([CopiedFile(path="outputs/run1/a", size=2)])
+    shown = view(staging("done", staged_out=copied.naming([CopiedFile(path="outputs/run1/b", size=3)])))
+    hidden = shown.without_names()
+
+    assert shown.stage_out is not None
+    assert [(each.source, each.destination) for each in shown.stage_out.rules] == [("*.txt", "outputs/run1")]
+    assert [(each.path, each.size) for each in shown.stage_out.copied] == [("outputs/run1/a", 2), ("outputs/run1/b", 3)]
+    assert hidden.stage_out is not None
+    assert (hidden.stage_out.files, hidden.stage_out.rules, hidden.stage_out.copied) == (2, (), ())
+
+
+@given(st.lists(st.lists(st.text(min_size=1, max_size=1500), max_size=40), max_size=6))
+def test_the_names_of_results_have_a_bound(batches: list[list[str]]) -> None:
+    copied = Copied()
+    for batch in batches:
+        copied = copied.naming([CopiedFile(path=path, size=1) for path in batch])
+    named, all_paths = [file.path for file in copied.named], [path for batch in batches for path in batch]
+
+    assert named == all_paths[: len(named)]
+    assert len(named) <= MAX_NAMED
+    assert sum(len(path.encode()) for path in named) <= MAX_NAMED_BYTES
+    left = len(all_paths) - len(named)
+    assert not left or len(named) == MAX_NAMED or sum(len(p.encode()) for p in named) > MAX_NAMED_BYTES - 4 * 1500
+
+
+def test_a_record_without_named_results_is_that_of_the_release_before() -> None:
+    assert "named" not in staging("done", staged_out=Copied(files=1)).model_dump_json()
 
 
 @given(st.lists(st.text(max_size=2000), max_size=60))

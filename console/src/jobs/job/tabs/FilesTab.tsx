@@ -1,7 +1,6 @@
 /** The files that are staged for a job: its input files, and its results. */
 
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { profileQuery } from "../../../api/queries";
 import type { JobWithCost, StagingPart } from "../../../api/schema";
@@ -11,9 +10,7 @@ import { bytes, count } from "../../../ui/format";
 import { UserText } from "../../../ui/UserText";
 import { Box } from "../Box";
 import classes from "../job.module.css";
-
-/** The area of the bucket in which the results of a submit go to a folder of their own, unless another one is named. */
-const OUTPUTS = "outputs";
+import { Results } from "./Results";
 
 export function FilesTab({ cluster, job }: { cluster: string; job: JobWithCost }) {
   const me = useQuery(profileQuery).data;
@@ -24,15 +21,7 @@ export function FilesTab({ cluster, job }: { cluster: string; job: JobWithCost }
       {staging.stage_in ? <Part title={text("job.files.in")} part={staging.stage_in} /> : null}
       {staging.stage_out ? (
         <Part title={text("job.files.out")} part={staging.stage_out}>
-          {/* Everybody sees the outputs of their own. */}
-          {staging.stage_out.files > 0 && me?.uid === job.uid ? (
-            <p>
-              {text("job.files.place")}{" "}
-              <Link to="/c/$cluster/files" params={{ cluster }} search={{ path: OUTPUTS }}>
-                {text("job.files.open")}
-              </Link>
-            </p>
-          ) : null}
+          <Results cluster={cluster} part={staging.stage_out} own={me?.uid === job.uid} />
         </Part>
       ) : null}
     </div>

@@ -160,7 +160,7 @@ class Jobs:
             self._stagings.of_job(ref, job.job_id, age=now() - job.submitted_at),
         )
         if staging is not None and not caller.viewer.changes(job.uid):
-            staging = staging.without_errors()
+            staging = staging.without_names()
         return json_response(viewed.model_copy(update={"staging": staging}))
 
     @of_selection.delete("jobs_cancel", JOB)

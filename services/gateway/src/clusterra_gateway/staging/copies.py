@@ -30,6 +30,7 @@ from clusterra_gateway.files.presigned import Bounds, Content, signed_get, signe
 from clusterra_gateway.files.uploads import PART_BYTES
 from clusterra_gateway.http.requests.errors import TooLarge
 from clusterra_gateway.staging.large_files import send_in_parts
+from clusterra_gateway.staging.staging import CopiedFile
 from clusterra_gateway.staging.turn import FilePaused, Paused, Turn
 from clusterra_gateway.submission.staged_files import Input
 
@@ -88,6 +89,7 @@ BATCH_BYTES = 128 * 1024 * 1024
 @dataclass(frozen=True)
 class _Target:
     file: FoundFile
+    path: FilePath
     key: str
 
 
@@ -144,7 +146,8 @@ class OutputCopies:
                 continue
             try:
                 self._bounds.within(file.size)
-                targets.append(_Target(file, self._keys.key(self._path(file))))
+                path = self._path(file)
+                targets.append(_Target(file, path, self._keys.key(path)))
             except (PathRefused, TooLarge) as refused:
                 detail = f"it has no path in the bucket: {refused}"
                 problems.append(StagingProblem(path=file.path, detail=detail[:300]))
@@ -159,8 +162,10 @@ class OutputCopies:
             if problem.transient and not self._turn.staging.last_file_attempt:
                 raise FilePaused(f"{problem.path}: {problem.detail}")
         bad = {problem.path for problem in problems}
-        copied = [target.file for target in targets if target.file.path not in bad]
-        done = self._turn.staging.staged_out.plus(len(copied), sum(file.size for file in copied))
+        copied = [
+            CopiedFile(path=each.path.shown, size=each.file.size) for each in targets if each.file.path not in bad
+        ]
+        done = self._turn.staging.staged_out.plus(len(copied), sum(file.size for file in copied)).naming(copied)
         done = done.failing(*(f"{problem.path}: {problem.detail}" for problem in problems))
         await self._turn.step_done(staged_out=done, cursor=batch[-1].path, upload=None)
 

@@ -9,14 +9,26 @@
 | `done`, `failed` | |
 """
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Annotated, Literal
 
 from clusterra_contracts.identity import JobId, Moment, SlurmUser
 from pydantic import Field
 
 from clusterra_gateway.accounts.records import Record
-from clusterra_gateway.submission.staged_files import Input, JobStaging, Output, StagingPart, StagingPlan, StagingState
+from clusterra_gateway.submission.staged_files import (
+    Input,
+    JobStaging,
+    Output,
+    StagedFile,
+    StageOutPart,
+    StageOutRule,
+    StagingPart,
+    StagingPlan,
+    StagingState,
+)
 
 Phase = Literal["submitting", "staging_in", "waiting", "staging_out", "done", "failed"]
 OVER: frozenset[Phase] = frozenset({"done", "failed"})
@@ -24,6 +36,10 @@ OVER: frozenset[Phase] = frozenset({"done", "failed"})
 MAX_ERRORS = 20
 """The most reasons that are kept in each direction."""
 MAX_ERROR_CHARACTERS = 400
+MAX_NAMED = 100
+"""The most results whose names are kept."""
+MAX_NAMED_BYTES = 32 * 1024
+"""The most bytes of their paths: an item of DynamoDB holds 400 KiB, of which a submit may take 320."""
 FILE_ATTEMPTS = 5
 """How many times a file with a transient problem is tried before it counts as failed."""
 GIVE_UP: dict[Phase, timedelta] = {
@@ -46,6 +62,17 @@ class OpenUpload(Record):
     modified_ns: int
 
 
+class CopiedFile(Record):
+    """A result, by its path in the bucket."""
+
+    path: str
+    size: int
+
+
+def _is_empty(files: tuple[CopiedFile, ...]) -> bool:
+    return not files
+
+
 class Copied(Record):
     """What was copied in one direction."""
 
@@ -53,10 +80,18 @@ class Copied(Record):
     bytes: int = 0
     failed_files: int = 0
     errors: tuple[str, ...] = ()
+    named: Annotated[tuple[CopiedFile, ...], Field(exclude_if=_is_empty)] = ()
+    """The first results that were copied, of at most MAX_NAMED and MAX_NAMED_BYTES."""
 
     def plus(self, files: int, size: int) -> "Copied":
         """With further files."""
         return self.model_copy(update={"files": self.files + files, "bytes": self.bytes + size})
+
+    def naming(self, files: Sequence[CopiedFile]) -> "Copied":
+        """With the names of further results, as far as they have room."""
+        named = [*self.named, *files][:MAX_NAMED]
+        sizes = accumulate(len(file.path.encode()) for file in named)
+        return self.model_copy(update={"named": tuple(named[: sum(size <= MAX_NAMED_BYTES for size in sizes)])})
 
     def failing(self, *reasons: str) -> "Copied":
         """With a failed file for each reason."""
@@ -150,7 +185,7 @@ def view(staging: Staging) -> JobStaging:
     """How far it is, as the job shows it."""
     shown = staging.inputs or staging.staged_in.failed_files
     into = _part(staging, staging.staged_in, _in_state(staging)) if shown else None
-    out = _part(staging, staging.staged_out, _out_state(staging)) if staging.outputs else None
+    out = _out_part(staging) if staging.outputs else None
     parts = [part for part in (into, out) if part is not None]
     return JobStaging(
         state=_whole(staging, [part.state for part in parts]),
@@ -193,4 +228,13 @@ def _part(staging: Staging, copied: Copied, state: StagingState) -> StagingPart:
         bytes=copied.bytes,
         failed_files=copied.failed_files,
         errors=(*copied.errors, *paused)[:MAX_ERRORS],
+    )
+
+
+def _out_part(staging: Staging) -> StageOutPart:
+    part = _part(staging, staging.staged_out, _out_state(staging))
+    return StageOutPart(
+        **part.model_dump(),
+        rules=tuple(StageOutRule(source=each.source, destination=each.destination) for each in staging.outputs),
+        copied=tuple(StagedFile(path=each.path, size=each.size) for each in staging.staged_out.named),
     )

@@ -83,17 +83,37 @@ class StagingPart(ResponseBody):
     """Why files could not be copied, or why it does not go on at the moment: the first 20 reasons."""
 
 
+class StageOutRule(ResponseBody):
+    """Which files of the working directory are copied, as a pattern, and the folder of the bucket that they go to."""
+
+    source: str
+    destination: str
+
+
+class StagedFile(ResponseBody):
+    """A file in the bucket: `outputs/run1/a.txt`, and its size in bytes."""
+
+    path: str
+    size: int
+
+
+class StageOutPart(StagingPart):
+    """How far the copying of a job's results is, and where they are."""
+
+    rules: tuple[StageOutRule, ...] = ()
+    """Those that the job was submitted with."""
+    copied: tuple[StagedFile, ...] = ()
+    """The first files that were copied, at most 100. A job of an earlier release has none."""
+
+
 class JobStaging(StagingPart):
     """How far the staging of a job is: all in all, and in each direction; null for a direction without files."""
 
     stage_in: StagingPart | None
-    stage_out: StagingPart | None
+    stage_out: StageOutPart | None
 
-    def without_errors(self) -> "JobStaging":
-        """The same without reasons, which have the names of people's files: for others who see the job."""
-        parts = {
-            name: part.model_copy(update={"errors": ()})
-            for name, part in (("stage_in", self.stage_in), ("stage_out", self.stage_out))
-            if part is not None
-        }
-        return self.model_copy(update={"errors": (), **parts})
+    def without_names(self) -> "JobStaging":
+        """The same without the names of people's files: for others who see the job. Errors have them, too."""
+        into = self.stage_in and self.stage_in.model_copy(update={"errors": ()})
+        out = self.stage_out and self.stage_out.model_copy(update={"errors": (), "rules": (), "copied": ()})
+        return self.model_copy(update={"errors": (), "stage_in": into, "stage_out": out})
