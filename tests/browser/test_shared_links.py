@@ -26,7 +26,7 @@ async def _finished(member: Member, script: str, **job: object) -> str:
     return job_id
 
 
-async def _made(page: Page, name: str) -> str:
+async def _made(page: Page, name: str, *, script: bool = False) -> str:
     """Create a link to the job of the page that shows its output, and leave its list open."""
     await page.get_by_role("button", name="Share").click()
     await page.get_by_role("button", name="Create link").click()
@@ -35,6 +35,9 @@ async def _made(page: Page, name: str) -> str:
     await expect(output).not_to_be_checked()
     await expect(page.get_by_text("The output is shown as the job wrote it")).to_be_visible()
     await output.check()
+    shown_script = page.get_by_role("dialog").get_by_role("checkbox", name="Script")
+    await expect(shown_script).not_to_be_checked()
+    await shown_script.set_checked(script)
     assert not await violations(page)
     await page.get_by_role("button", name="Create link").dblclick()
     address: str = await page.get_by_test_id("secret").inner_text()
@@ -50,7 +53,7 @@ async def test_a_link_shows_a_job_to_whoever_has_it_until_it_is_revoked(
     ada = await person("ada")
     asked_by_ada = _asked(ada.context)
     await _finished(ada, "echo shared output; exit 3", name="<b>shared</b>")
-    address = await _made(ada.page, "for the review")
+    address = await _made(ada.page, "for the review", script=True)
     secret = address.split("#")[1]
     assert address == f"{lab.gateway_url}/shared#{secret}"
 
@@ -61,6 +64,7 @@ async def test_a_link_shows_a_job_to_whoever_has_it_until_it_is_revoked(
     await expect(page.get_by_role("log")).to_contain_text("shared output")
     await expect(page.get_by_role("heading", name="It ended with exit code 3")).to_be_visible()
     await expect(page.get_by_text("Read-only, until")).to_be_visible()
+    await expect(page.get_by_role("region", name="Script")).to_contain_text("echo shared output; exit 3")
     await expect(page).to_have_title("Shared job · Clusterra")
     assert await page.get_by_role("link").all_inner_texts() == ["Sign in"]
     assert not await violations(page)
@@ -73,6 +77,7 @@ async def test_a_link_shows_a_job_to_whoever_has_it_until_it_is_revoked(
     await page.get_by_role("button", name="Refresh").click()
     await expect(page.get_by_role("heading", name="This link does not work")).to_be_visible()
     await expect(page.get_by_role("log")).to_have_count(0)
+    await expect(page.get_by_role("region", name="Script")).to_have_count(0)
     assert not await violations(page)
 
     # Playwright tells the address of a page with its fragment, which the browser does not send.
@@ -83,6 +88,7 @@ async def test_a_link_shows_a_job_to_whoever_has_it_until_it_is_revoked(
     assert {each.url.split("?")[0] for each in to_api} == {
         f"{lab.gateway_url}/v1/shared-job",
         f"{lab.gateway_url}/v1/shared-job/output",
+        f"{lab.gateway_url}/v1/shared-job/script",
     }
     assert all(each.headers["authorization"] == f"Bearer {secret}" for each in to_api)
 
@@ -94,6 +100,7 @@ async def test_a_link_is_read_without_the_session_of_whoever_opens_it(person: Pe
     asked = _asked(eve.context)
     await eve.page.goto(address)
     await expect(eve.page.get_by_role("log")).to_contain_text("shared output")
+    await expect(eve.page.get_by_role("region", name="Script")).to_have_count(0)
 
     shared = [each for each in asked if "/v1/shared-job" in each.url]
     assert shared

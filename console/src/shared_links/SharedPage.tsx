@@ -15,6 +15,7 @@ import { ProblemView } from "../ui/ProblemView";
 import { StateMark } from "../ui/StateMark";
 import { SharedFacts } from "./SharedFacts";
 import { SharedOutput } from "./SharedOutput";
+import { SharedScript } from "./SharedScript";
 import classes from "./shared_links.module.css";
 import { sharedJobQuery, tokenOf } from "./sharedJob";
 
@@ -67,6 +68,7 @@ function Opened({ token }: { token: string }) {
           </p>
           <SharedFacts job={job} />
           <Output job={job} token={token} readAt={dataUpdatedAt} />
+          {job.shows.includes("script") ? <SharedScript token={token} /> : null}
         </>
       )}
     </Frame>

@@ -3,7 +3,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, body } from "../api/client";
 import { ProblemError } from "../api/problem";
-import type { SharedJob } from "../api/schema";
+import type { SharedJob, SharedScript } from "../api/schema";
 import { rangeAnswer, type OutputSource, type StreamName } from "../jobs/output/source";
 
 const TOKEN = /^clk_([0-9a-f]{16})_[A-Za-z0-9_-]{43}$/;
@@ -38,6 +38,16 @@ export function sharedJobQuery(token: string) {
       }
     },
     staleTime: 0,
+    gcTime: 0,
+  });
+}
+
+/** The script of the job, of a link that shows it. It does not change, and goes with the page. */
+export function sharedScriptQuery(token: string) {
+  return queryOptions({
+    queryKey: ["shared job", TOKEN.exec(token)?.[1] ?? "", "script"],
+    queryFn: ({ signal }): Promise<SharedScript> => body(api.GET("/v1/shared-job/script", { ...by(token), signal })),
+    staleTime: Infinity,
     gcTime: 0,
   });
 }

@@ -3,7 +3,7 @@
 import type { LinkView, Shown } from "../api/schema";
 import { text } from "../texts";
 
-export const SHOWN: readonly Shown[] = ["output", "why", "cost"];
+export const SHOWN: readonly Shown[] = ["output", "why", "cost", "script"];
 
 /** What a link shows, in words; of a newer gateway's parts none. */
 export function whatOf({ shows }: Pick<LinkView, "shows">): string {

@@ -11,6 +11,8 @@ from people_world import bearer, me
 LINKS = "/v1/clusters/main/jobs/7/links"
 SHARED = "/v1/shared-job"
 OUTPUT = f"{SHARED}/output"
+SCRIPT = f"{SHARED}/script"
+SUBMITTED = "#!/bin/sh\n# for the review alone\necho hello\n"
 PATH = "/shared-fs/home/ada/secret-project/out.txt"
 
 
@@ -20,6 +22,7 @@ async def owner_of_a_job(world: World, email: str = "ada@acme.example", job_id: 
     profile = await me(browser)
     world.acme.add_job(job_id, user=profile["name"], uid=profile["uid"])
     world.acme.edge.write_output(job_id, b"hello from the job\n")
+    world.acme.scripts[job_id] = SUBMITTED
     return browser
 
 

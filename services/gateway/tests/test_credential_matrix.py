@@ -29,7 +29,7 @@ OPEN = {
 """The routes that anybody may call."""
 OF_AGENTS = {"agent_heartbeat"}
 """The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`."""
-OF_LINKS = {"shared_job_get", "shared_job_output"}
+OF_LINKS = {"shared_job_get", "shared_job_output", "shared_job_script"}
 """The routes that take the token of a shared link, and no other: `test_shared_link_attacks.py`."""
 PAGES = {"device_page", "device_consent", "authorize_page", "authorize_consent", "sessions_open"}
 """The pages for people, which send everybody without a session to sign in first."""

@@ -23,9 +23,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from issuer_stand_in import IssuerStandIn
 from people_world import bearer, change, cookie_of, make_token, me, replica
-from shared_link_world import LINKS, OUTPUT, PATH, SHARED, changed_job, made_link, names, opened, owner_of_a_job
+from shared_link_world import (
+    LINKS,
+    OUTPUT,
+    PATH,
+    SCRIPT,
+    SHARED,
+    changed_job,
+    made_link,
+    names,
+    opened,
+    owner_of_a_job,
+)
 
-ALL = ["output", "cost", "why"]
+ALL = ["output", "cost", "why", "script"]
 
 
 @given(st.from_regex(r"[0-9a-f]{16}", fullmatch=True), st.from_regex(r"[A-Za-z0-9_-]{43}", fullmatch=True))
@@ -68,6 +79,7 @@ async def test_only_the_right_secret_opens_a_link(world: World) -> None:
         told = json.loads(await opened(world, wrong, status=404))
         assert told["detail"] == "this link is wrong, has expired or was revoked"
         await opened(world, wrong, OUTPUT, status=404)
+        await opened(world, wrong, SCRIPT, status=404)
     for malformed in (right + "x", right[:-1], right.upper(), "clk_", made["id"], f"clusterra_{right}"):
         await opened(world, malformed, status=401)
     await opened(world, right)
@@ -201,6 +213,7 @@ async def test_a_link_dies_with_what_its_owner_may_see(world: World, taken: str)
 
     await opened(world, made["token"], status=404)
     await opened(world, made["token"], OUTPUT, status=404)
+    await opened(world, made["token"], SCRIPT, status=404)
 
 
 async def test_a_link_follows_its_job_when_slurm_requeues_it(world: World) -> None:

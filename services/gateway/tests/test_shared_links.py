@@ -14,9 +14,19 @@ from clusterra_gateway.shared_links import links
 from clusterra_runtime.nats.direct import replay
 from gateway_world import World
 from people_world import bearer, make_token, status_with
-from shared_link_world import LINKS, OUTPUT, SHARED, changed_job, made_link, opened, owner_of_a_job
+from shared_link_world import (
+    LINKS,
+    OUTPUT,
+    SCRIPT,
+    SHARED,
+    SUBMITTED,
+    changed_job,
+    made_link,
+    opened,
+    owner_of_a_job,
+)
 
-PARTS = ("output", "cost", "why")
+PARTS = ("output", "cost", "why", "script")
 
 
 async def test_a_link_shows_a_job_to_somebody_without_an_account(world: World) -> None:
@@ -36,19 +46,48 @@ async def test_a_link_shows_a_job_to_somebody_without_an_account(world: World) -
     assert "review" not in json.dumps(shown)
 
 
-@pytest.mark.parametrize("shows", [some for size in range(4) for some in combinations(PARTS, size)])
+@pytest.mark.parametrize("shows", [some for size in range(5) for some in combinations(PARTS, size)])
 async def test_a_link_shows_what_its_owner_lets_it_show(world: World, shows: tuple[str, ...]) -> None:
     ada = await owner_of_a_job(world)
     world.acme.events.job_costs["7"] = JobCost(runs=1, micro_usd=1_250_000, as_of=now())
 
-    token = (await made_link(ada, shows=[*shows, *shows][:3]))["token"]
+    token = (await made_link(ada, shows=[*shows, *shows][:4]))["token"]
     shown = json.loads(await opened(world, token))
 
-    assert shown["shows"] == list(dict.fromkeys([*shows, *shows][:3]))
+    assert shown["shows"] == list(dict.fromkeys([*shows, *shows][:4]))
     assert (shown["cost"] is not None) == ("cost" in shows)
     assert (shown["why"] is not None) == ("why" in shows)
     text = await opened(world, token, OUTPUT, status=200 if "output" in shows else 404)
     assert (text == "hello from the job\n") == ("output" in shows)
+    told = json.loads(await opened(world, token, SCRIPT, status=200 if "script" in shows else 404))
+    assert (told.get("script") == SUBMITTED) == ("script" in shows)
+    assert "review" not in json.dumps(shown)
+
+
+async def test_a_script_is_not_shown_unless_chosen_nor_after_the_link_was_revoked(world: World) -> None:
+    ada = await owner_of_a_job(world)
+    usual, chosen = await made_link(ada), await made_link(ada, shows=["script"])
+
+    assert "script" not in usual["shows"]
+    refused = json.loads(await opened(world, usual["token"], SCRIPT, status=404))
+    assert json.loads(await opened(world, chosen["token"], SCRIPT)) == {"job_id": "7", "script": SUBMITTED}
+    async with ada.delete(f"{LINKS}/{chosen['id']}") as answer:
+        assert answer.status == 204
+    gone = json.loads(await opened(world, chosen["token"], SCRIPT, status=404))
+
+    assert refused["detail"] == "this link does not show the job's script"
+    assert gone["detail"] == "this link is wrong, has expired or was revoked"
+
+
+async def test_a_job_whose_script_slurm_does_not_keep_is_shown_without_it(world: World) -> None:
+    ada = await owner_of_a_job(world)
+    token = (await made_link(ada, shows=["script"]))["token"]
+    del world.acme.scripts["7"]
+
+    refused = json.loads(await opened(world, token, SCRIPT, status=404))
+
+    assert refused["detail"] == "the cluster has no script of this job"
+    await opened(world, token)
 
 
 async def test_a_part_of_the_output_is_read_as_by_the_owner(world: World) -> None:
@@ -147,8 +186,8 @@ async def test_another_member_sees_makes_and_revokes_no_link(world: World) -> No
     [
         {"expires_in_seconds": 299},
         {"expires_in_seconds": 30 * 86_400 + 1},
-        {"shows": ["script"]},
-        {"shows": ["output"] * 4},
+        {"shows": ["environment"]},
+        {"shows": ["output"] * 5},
         {"name": "x" * 65},
         {"name": "a\nb"},
         {"password": "x"},

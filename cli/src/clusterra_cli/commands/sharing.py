@@ -15,7 +15,7 @@ from clusterra_cli.usage import WrongUsage
 if TYPE_CHECKING:
     from clusterra import Client
 
-SHOWN = ("output", "cost", "why")
+SHOWN = ("output", "cost", "why", "script")
 
 
 def add_to(command: typer.Typer) -> None:
@@ -27,7 +27,7 @@ def add_to(command: typer.Typer) -> None:
 def share(
     job_id: JobArgument,
     shows: Annotated[
-        str, typer.Option(help="What the link shows besides the job: output, cost, why; several with commas.")
+        str, typer.Option(help="What the link shows besides the job: output, cost, why, script; several with commas.")
     ] = "why",
     days: Annotated[int, typer.Option(min=1, max=30, help="For how many days it is valid.")] = 7,
     name: Annotated[str, typer.Option("--name", "-n", help="A name to recognise it by.")] = "",

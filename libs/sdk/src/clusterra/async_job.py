@@ -119,7 +119,7 @@ class AsyncJob:
     async def share(self, name: str = "", *, shows: Sequence[str] = ("why",), days: float = 7) -> MadeLink:
         """Make a link that shows the job to whoever has it. Its `token` and `path` are shown only in this answer.
 
-        `shows`: some of `output`, `cost` and `why`. Only the owner of the job may.
+        `shows`: some of `output`, `cost`, `why` and `script`. Only the owner of the job may.
         """
         return await self._transport.run(links.make(self._api, self._path, name, shows, days))
 

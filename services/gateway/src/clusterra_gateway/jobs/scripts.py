@@ -9,6 +9,7 @@ import zlib
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_contracts.rpc.slurm_scripts import MAX_SCRIPT_BYTES
 
 from clusterra_gateway.bus.requests import SlurmRequests
@@ -48,10 +49,15 @@ class Scripts:
         wanted = job_id(request)
         # It is `not_found` for whoever may not see the job.
         job = await self._slurm.job(ref, caller.viewer, wanted)
-        # Only the first component has the script.
-        kept = await self._slurm.script(ref, caller.viewer, job.het_job_id or wanted)
-        script = await asyncio.to_thread(unpacked, kept.packed)
+        script = await submitted_script(self._slurm, ref, caller.viewer, job)
         return json_response(SubmittedScript(cluster_id=ref.cluster, job_id=wanted, script=script))
+
+
+async def submitted_script(slurm: SlurmRequests, ref: ClusterRef, viewer: Viewer, job: Job) -> str:
+    """The script of a job that the viewer sees. Raises RpcFailed: `not_found` where accounting does not have it."""
+    # Only the first component has the script.
+    kept = await slurm.script(ref, viewer, job.het_job_id or job.job_id)
+    return await asyncio.to_thread(unpacked, kept.packed)
 
 
 def unpacked(packed: bytes) -> str:

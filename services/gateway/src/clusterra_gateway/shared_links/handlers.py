@@ -27,7 +27,7 @@ LINK_ID = Parameter("link_id", "path", "^[0-9a-f]{16}$")
 
 api = cluster_routes(JOB_ID, LINK_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
-type Shown = Literal["output", "cost", "why"]
+type Shown = Literal["output", "cost", "why", "script"]
 """What a link may show besides the job itself."""
 
 
@@ -37,8 +37,9 @@ class NewLink(Body):
     name: Annotated[str, StringConstraints(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     """For the owner's list of links. Whoever opens the link does not see it."""
     expires_in_seconds: Annotated[int, Field(ge=300, le=30 * DAY)] = 7 * DAY
-    shows: Annotated[tuple[Shown, ...], Field(max_length=3)] = ("why",)
-    """What it shows besides the job itself: its output, what it costs, why it waits or how it ended."""
+    shows: Annotated[tuple[Shown, ...], Field(max_length=4)] = ("why",)
+    """What it shows besides the job itself: its output, what it costs, why it waits or how it ended, the script
+    that it was submitted with."""
 
 
 class LinkView(ResponseBody):
@@ -48,7 +49,7 @@ class LinkView(ResponseBody):
     job_id: JobId
     name: str
     shows: tuple[str, ...]
-    """Any of `output`, `cost` and `why`."""
+    """Any of `output`, `cost`, `why` and `script`."""
     made_by: UserName
     created_at: Moment
     expires_at: Moment

@@ -14,9 +14,10 @@ from clusterra_gateway.jobs.costs import Cost, with_cost
 from clusterra_gateway.jobs.explanations import Explanations
 from clusterra_gateway.jobs.output.output import Output
 from clusterra_gateway.jobs.output.whole import OutputQuery, WholeOutput
+from clusterra_gateway.jobs.scripts import submitted_script
 from clusterra_gateway.shared_links.link_route import link_routes
 from clusterra_gateway.shared_links.opened_link import OpenedLink
-from clusterra_gateway.shared_links.shown_job import SharedJob, ShownExplanation, explained_from_record
+from clusterra_gateway.shared_links.shown_job import SharedJob, SharedScript, ShownExplanation, explained_from_record
 
 log = structlog.get_logger()
 
@@ -75,6 +76,22 @@ class SharedJobHandlers:
                 f"the {wanted.stream} of this job cannot be shown", hint="ask whoever gave you the link"
             ) from None
         return await self._output.answer(request, wanted, output)
+
+    @api.get("shared_job_script", f"{SHARED_JOB}/script", result=SharedScript)
+    async def script(self, _request: web.Request, link: OpenedLink) -> web.StreamResponse:
+        """Returns the script that the job of a shared link was submitted with, as `jobs_script` does.
+
+        404 also for a link that does not show the script, and where Slurm's accounting does not have it.
+        """
+        link.require("script")
+        job = await self._job(link)
+        try:
+            script = await submitted_script(self._slurm, link.ref, link.viewer, job)
+        except RpcFailed as failed:
+            if failed.error.kind != "not_found":
+                raise
+            raise NotFound("the cluster has no script of this job", hint="ask whoever gave you the link") from None
+        return json_response(SharedScript(job_id=job.job_id, script=script))
 
     async def _job(self, link: OpenedLink) -> Job:
         job = await self._slurm.job(link.ref, link.viewer, link.record.job_id)

@@ -1,6 +1,7 @@
 """What a link shows of a job: its name, its states and times, what it asks for, and what the owner lets it show.
 
-No path, no script, no environment, no address, no other person and no other job.
+No path, no environment, no address, no other person and no other job. The script is read for itself, by a link that
+shows it.
 """
 
 import re
@@ -76,13 +77,21 @@ class SharedJob(ResponseBody):
     peak_memory_mib: int | None
     cpu_efficiency: float | None
     shows: tuple[str, ...]
-    """What the link shows besides the job itself: any of `output`, `cost` and `why`."""
+    """What the link shows besides the job itself: any of `output`, `cost`, `why` and `script`."""
     expires_at: Moment
     """When the link expires."""
     cost: Cost | None
     """Null when the link does not show it, and while it is not known."""
     why: ShownExplanation | None
     """Null when the link does not show it, and while it is not known."""
+
+
+class SharedScript(ResponseBody):
+    """The script of the job of a shared link."""
+
+    job_id: JobId
+    script: str
+    """As it was submitted, with its `#SBATCH` lines."""
 
 
 def _reason_word(reason: str) -> str:
