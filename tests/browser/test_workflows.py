@@ -52,6 +52,29 @@ async def test_a_run_that_failed_is_resumed_and_its_page_follows_to_its_end(pers
     assert [cells[ATTEMPT] for cells in attempts] == ["1", "2", "2"]
     await expect(page.get_by_role("button", name="Resume")).to_have_count(0)
 
+    run = page.url
+    await page.goto("/c/main/activity?kinds=%5B%22run%22%5D")
+    ends = page.get_by_role("row").filter(has=page.get_by_role("link", name="<b>chain</b>", exact=True))
+    await expect(ends.filter(has_text="run.completed")).to_contain_text("3 completed")
+    await expect(ends.filter(has_text="run.failed")).to_contain_text("Step align failed")
+    assert await violations(page) == []
+    await ends.filter(has_text="run.completed").get_by_role("link").click()
+    await expect(page).to_have_url(run)
+
+
+async def test_the_list_of_runs_follows_one_that_is_started_elsewhere(person: Person) -> None:
+    grace = await person("grace")
+    await grace.page.goto("/c/main/workflows")
+    await expect(grace.page.get_by_role("button", name="Start a workflow").first).to_be_visible()
+    step = {"step_id": "only", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
+
+    async with grace.user.session.post(
+        "/v1/clusters/main/runs", json={"run_name": "from elsewhere", "steps": [step]}
+    ) as answer:
+        assert answer.status == 201, await answer.text()
+
+    await expect(grace.page.get_by_role("row", name="from elsewhere")).to_contain_text("Done")
+
 
 async def test_a_schedule_is_made_once_and_deleted(person: Person) -> None:
     grace = await person("grace")
