@@ -1061,6 +1061,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/shared-job/script": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["shared_job_script"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/runs": {
         parameters: {
             query?: never;
@@ -2227,7 +2243,7 @@ export interface components {
             time: string;
             /** @constant */
             datacontenttype?: "application/json";
-            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["SessionFact"] | components["schemas"]["NewerFact"];
+            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["SessionFact"] | components["schemas"]["RunFact"] | components["schemas"]["NewerFact"];
         };
         EventPage: {
             events: components["schemas"]["Event"][];
@@ -2506,7 +2522,7 @@ export interface components {
             failed_files: number;
             errors: string[];
             stage_in: components["schemas"]["StagingPart"] | null;
-            stage_out: components["schemas"]["StagingPart"] | null;
+            stage_out: components["schemas"]["StageOutPart"] | null;
         };
         JobToSubmit: {
             cpus_per_tres?: string | null;
@@ -3118,6 +3134,18 @@ export interface components {
             overlap_seconds?: number;
             expires_in_seconds?: number;
         };
+        RunFact: {
+            /** @enum {string} */
+            kind: "run.started" | "run.resumed" | "run.completed" | "run.failed" | "run.cancelled";
+            run_id: string;
+            name: string;
+            user: string;
+            uid: number;
+            steps?: {
+                [key: string]: number;
+            };
+            failed_step?: string;
+        };
         RunList: {
             runs: components["schemas"]["RunView"][];
             cursor: string | null;
@@ -3374,8 +3402,12 @@ export interface components {
             cost: components["schemas"]["Cost"] | null;
             why: components["schemas"]["ShownExplanation"] | null;
         };
+        SharedScript: {
+            job_id: string;
+            script: string;
+        };
         /** @enum {string} */
-        Shown: "output" | "cost" | "why";
+        Shown: "output" | "cost" | "why" | "script";
         ShownExplanation: {
             /** @enum {string} */
             state: "pending" | "running" | "ended";
@@ -3442,6 +3474,24 @@ export interface components {
         StageOut: {
             source: string;
             destination: string;
+        };
+        StageOutPart: {
+            /** @enum {string} */
+            state: "pending" | "running" | "done" | "failed";
+            files: number;
+            bytes: number;
+            failed_files: number;
+            errors: string[];
+            rules?: components["schemas"]["StageOutRule"][];
+            copied?: components["schemas"]["StagedFile"][];
+        };
+        StageOutRule: {
+            source: string;
+            destination: string;
+        };
+        StagedFile: {
+            path: string;
+            size: number;
         };
         StagedPathView: {
             source: string;
@@ -4175,6 +4225,7 @@ export type RequeueOptions = components['schemas']['RequeueOptions'];
 export type Review = components['schemas']['Review'];
 export type Role = components['schemas']['Role'];
 export type RotateKey = components['schemas']['RotateKey'];
+export type RunFact = components['schemas']['RunFact'];
 export type RunList = components['schemas']['RunList'];
 export type RunRequest = components['schemas']['RunRequest'];
 export type RunView = components['schemas']['RunView'];
@@ -4206,6 +4257,7 @@ export type ShapeWorkers = components['schemas']['ShapeWorkers'];
 export type SharedEntry = components['schemas']['SharedEntry'];
 export type SharedFolderPage = components['schemas']['SharedFolderPage'];
 export type SharedJob = components['schemas']['SharedJob'];
+export type SharedScript = components['schemas']['SharedScript'];
 export type Shown = components['schemas']['Shown'];
 export type ShownExplanation = components['schemas']['ShownExplanation'];
 export type ShownPlace = components['schemas']['ShownPlace'];
@@ -4218,6 +4270,9 @@ export type SlurmUser = components['schemas']['SlurmUser'];
 export type Stage = components['schemas']['Stage'];
 export type StageIn = components['schemas']['StageIn'];
 export type StageOut = components['schemas']['StageOut'];
+export type StageOutPart = components['schemas']['StageOutPart'];
+export type StageOutRule = components['schemas']['StageOutRule'];
+export type StagedFile = components['schemas']['StagedFile'];
 export type StagedPathView = components['schemas']['StagedPathView'];
 export type StagedPathsView = components['schemas']['StagedPathsView'];
 export type StagingFact = components['schemas']['StagingFact'];
@@ -6913,6 +6968,29 @@ export interface operations {
             401: components["responses"]["Problem401"];
             404: components["responses"]["Problem404"];
             416: components["responses"]["Problem416"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    shared_job_script: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SharedScript"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            404: components["responses"]["Problem404"];
             429: components["responses"]["Problem429"];
         };
     };

@@ -444,6 +444,20 @@ class Stage(Model):
     reason: str = ""
 
 
+class StageOutRule(Model):
+    """Which files of the working directory are copied, as a pattern, and the folder of the bucket that they go to."""
+
+    source: str
+    destination: str
+
+
+class StagedFile(Model):
+    """A file in the bucket: `outputs/run1/a.txt`, and its size in bytes."""
+
+    path: str
+    size: int
+
+
 class StagingPart(Model):
     """How far the copying in one direction is."""
 
@@ -803,18 +817,6 @@ class FilePage(Model):
     next_cursor: str | None
 
 
-class JobStaging(Model):
-    """How far the staging of a job is: all in all, and in each direction; null for a direction without files."""
-
-    state: str
-    files: int
-    bytes: int
-    failed_files: int
-    errors: tuple[str, ...]
-    stage_in: StagingPart | None
-    stage_out: StagingPart | None
-
-
 class Launchable(Model):
     """A template without its script. `ready`: it can be submitted."""
 
@@ -876,6 +878,18 @@ class Run(Model):
     steps: tuple[RunStep, ...]
 
 
+class StageOutPart(Model):
+    """How far the copying of a job's results is, and where they are."""
+
+    state: str
+    files: int
+    bytes: int
+    failed_files: int
+    errors: tuple[str, ...]
+    rules: tuple[StageOutRule, ...] = ()
+    copied: tuple[StagedFile, ...] = ()
+
+
 class SubmittedJob(Model):
     """Slurm accepted the job. `quotas` has what is left of each quota that counts it."""
 
@@ -885,6 +899,18 @@ class SubmittedJob(Model):
     warnings: tuple[str, ...] = ()
     quotas: tuple[QuotaLeft, ...] = ()
     expected: ExpectedCost | None = None
+
+
+class JobStaging(Model):
+    """How far the staging of a job is: all in all, and in each direction; null for a direction without files."""
+
+    state: str
+    files: int
+    bytes: int
+    failed_files: int
+    errors: tuple[str, ...]
+    stage_in: StagingPart | None
+    stage_out: StageOutPart | None
 
 
 class JobRecord(Model):
