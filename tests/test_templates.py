@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.identity import now
-from clusterra_gateway.templates.schedule import SCHEDULES
+from clusterra_gateway.templates.schedule_records import SCHEDULES
 from clusterra_gateway.templates.table import TEMPLATES
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User

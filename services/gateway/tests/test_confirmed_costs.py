@@ -15,7 +15,7 @@ from clusterra_gateway.money.quotas.admission import check_confirmed
 from clusterra_gateway.sessions.session_jobs import NewSession
 from clusterra_gateway.submission.models import HeterogeneousSubmission, Submission, TemplateSubmission
 from clusterra_gateway.templates.models import LaunchRequest
-from clusterra_gateway.templates.schedule_handlers import NewSchedule
+from clusterra_gateway.templates.schedule_models import NewSchedule
 from clusterra_gateway.workflows.models import RunRequest
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import put_binding

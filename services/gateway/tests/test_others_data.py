@@ -44,6 +44,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "scim_users_change": RENAMED,
     "scim_users_create": {"userName": "mine@acme.example"},
     "scim_users_replace": {"userName": "mine@acme.example"},
+    "schedules_change": {"name": "mine"},
     "schedules_create": SCHEDULE | {"name": "mine"},
     "service_accounts_create": {"name": "mine"},
     "service_accounts_keys_make": {"name": "mine"},

@@ -24,7 +24,9 @@ from clusterra_gateway.templates import schedule_handlers, ticking
 from clusterra_gateway.templates.library import Library, load_catalogue
 from clusterra_gateway.templates.records import TemplateRecords, forget_templates
 from clusterra_gateway.templates.rendering import Renderings
-from clusterra_gateway.templates.schedule import InvalidCron, Schedule, ScheduleRecords, check_cron
+from clusterra_gateway.templates.schedule import InvalidCron, Outcome, Schedule, check_cron
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits
 from clusterra_gateway.templates.table import DUE, TEMPLATES
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows import start
@@ -86,9 +88,8 @@ class Replica:
         users = MappedUsers(MapRecords(world.store))
         work = WorkflowController(records, directory, users, slurm, desk)
         workflows = WorkflowParts(records, work, WorkflowStarts(records, work, planning))
-        self.ticking = Ticking(
-            ScheduleRecords(directory), (directory, users), Renderings(library), slurm, workflows, desk
-        )
+        submits = ScheduledSubmits((directory, users), Renderings(library), slurm, workflows, desk)
+        self.ticking = Ticking(ScheduleRecords(directory), submits)
         self.ticking.clock = lambda: self.at
 
     async def tick(self, at: datetime) -> None:
@@ -155,7 +156,7 @@ def test_after_a_tick_nothing_is_due(away: timedelta, cron: str, missed: Any) ->
     assert (latest is None) == (schedule.next_tick > at)
     if latest is not None:
         assert schedule.next_tick <= latest <= at
-        done = schedule.after(latest, "x")
+        done = schedule.after(latest, Outcome("x"))
         assert done.next_tick > at or at - latest > timedelta(hours=12)
     if due is not None:
         assert due == latest

@@ -61,6 +61,7 @@ AdminKind = Literal[
     "template.published",
     "template.deleted",
     "schedule.created",
+    "schedule.changed",
     "schedule.deleted",
     "quota.changed",
     "quota.deleted",

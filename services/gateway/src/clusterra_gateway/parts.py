@@ -29,7 +29,8 @@ from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.records import TemplateRecords
 from clusterra_gateway.templates.rendering import Renderings
 from clusterra_gateway.templates.room import TemplateParts
-from clusterra_gateway.templates.schedule import ScheduleRecords
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits
 from clusterra_gateway.templates.ticking import Ticking
 from clusterra_gateway.workflows.controller import WorkflowController
 from clusterra_gateway.workflows.room import WorkflowParts
@@ -93,13 +94,14 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, ins
     records = TemplateRecords(directory, registry)
     library = Library(installed.catalogue, records)
     renderings = Renderings(library)
+    owners = (directory, people.unix_users)
     templates = TemplateParts(
         records,
         library,
         Launches(renderings, desk, workflows.starts, identity.access, registry),
         ScheduleRecords(directory),
+        ScheduledSubmits(owners, renderings, bus.slurm, workflows, desk),
     )
-    owners = (directory, people.unix_users)
     return Parts(
         connections=connections,
         issuers=sign_in.issuers,
@@ -115,6 +117,6 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, ins
         jobs=JobParts(desk, PricedUpdates(reservations, bus.slurm, registry), JobStagings(stagings)),
         workflows=workflows,
         templates=templates,
-        ticking=Ticking(templates.schedules, owners, renderings, bus.slurm, workflows, desk),
+        ticking=Ticking(templates.schedules, templates.scheduled),
         site=installed.site,
     )

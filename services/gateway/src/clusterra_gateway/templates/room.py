@@ -15,8 +15,9 @@ from clusterra_gateway.templates.launches import Launches
 from clusterra_gateway.templates.library import Library
 from clusterra_gateway.templates.reading import Reading
 from clusterra_gateway.templates.records import TemplateRecords
-from clusterra_gateway.templates.schedule import ScheduleRecords
 from clusterra_gateway.templates.schedule_handlers import Schedules
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits
 from clusterra_gateway.templates.table import TEMPLATES
 from clusterra_gateway.templates.ticking import Ticking
 
@@ -29,6 +30,7 @@ class TemplateParts:
     library: Library
     launches: Launches
     schedules: ScheduleRecords
+    scheduled: ScheduledSubmits
 
 
 def room(connections: Connections, access: Access, parts: TemplateParts, ticking: Ticking, once: AnswerOnce) -> Room:
@@ -42,7 +44,7 @@ def room(connections: Connections, access: Access, parts: TemplateParts, ticking
         routes=routes_of(
             Reading(parts.library, parts.launches),
             Authoring(parts.records, parts.library, once),
-            Schedules(parts.schedules, parts.launches, once, connections.bus.feed),
+            Schedules(parts.schedules, parts.launches, parts.scheduled, once, connections.bus.feed),
             access=access,
         ),
         background={

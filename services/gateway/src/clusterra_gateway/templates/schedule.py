@@ -1,32 +1,19 @@
-"""Schedules, templates that are submitted at certain times: when each is due, what is missed, how they are stored."""
+"""Schedules, templates that are submitted at certain times: when each is due, and what is missed."""
 
-import asyncio
+import operator
 import re
-import secrets
-import time
-from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import batched, islice, pairwise, takewhile
-from typing import Annotated, Any, Literal
+from itertools import islice, pairwise, takewhile
+from typing import Annotated, Any, Literal, NamedTuple
 
-from clusterra_contracts.events import AdminFact, AdminKind
-from clusterra_contracts.identity import ClusterRef, Id, Moment
-from clusterra_runtime.store.condition import Absent, VersionIs
-from clusterra_runtime.store.item import Attributes, Item, Key
-from clusterra_runtime.store.outbox_item import INDEX_PARTITIONS, OutboxMessage, index_partition
-from clusterra_runtime.store.page import Between, Prefix, all_items
-from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Update
+from clusterra_contracts.identity import Id, Moment
 from clusterra_templates.parts import TemplateId
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field
 
-from clusterra_gateway.accounts.admin_events import cluster_event
-from clusterra_gateway.accounts.directory import Directory
-from clusterra_gateway.accounts.records import Member, Record
+from clusterra_gateway.accounts.records import Record
 from clusterra_gateway.idempotency.key import KEEP_SECONDS
 from clusterra_gateway.submission.models import ConfirmedCost
-from clusterra_gateway.templates.table import DUE, TEMPLATES
 
 LEAST_SECONDS = 300
 """The shortest time between two ticks."""
@@ -71,8 +58,11 @@ class Schedule(Record):
     """What its owner has confirmed for each of its jobs."""
     cron: Annotated[str, AfterValidator(_cron)]
     missed: Missed
+    paused: Annotated[bool, Field(exclude_if=operator.not_)] = False
+    """Whether its ticks are left out until it is resumed. Left out of what is written while it is not."""
     created_at: Moment
     next_tick: Moment
+    """While it is paused, the tick that would have been the next."""
     last_tick: Moment | None = None
     last_outcome: str = ""
     """What became of the last tick, for the owner to read."""
@@ -100,15 +90,36 @@ class Schedule(Record):
             tick = following
         return tick
 
-    def after(self, tick: datetime, outcome: str, **changes: Any) -> "Schedule":
+    def after(self, tick: datetime, outcome: "Outcome") -> "Schedule":
         """This schedule once a tick, and all before it, are dealt with."""
-        return self.model_copy(
-            update={"last_tick": tick, "last_outcome": outcome, "next_tick": next_tick(self.cron, tick), **changes}
-        )
+        following = self.next_tick if self.next_tick > tick else next_tick(self.cron, tick)
+        return self.noting(tick, outcome).model_copy(update={"next_tick": following})
+
+    def noting(self, at: datetime, outcome: "Outcome") -> "Schedule":
+        """This schedule with what became of a submit. Its next tick stays."""
+        made = {"last_job": outcome.job, "last_run": outcome.run} if outcome.submitted else {}
+        return self.model_copy(update={"last_tick": at, "last_outcome": outcome.text, **made})
+
+    def resumed(self, at: datetime) -> "Schedule":
+        """This schedule when it is not paused any more: its next tick is one to come."""
+        return self.model_copy(update={"paused": False, "next_tick": next_tick(self.cron, at)})
 
     def key(self, tick: datetime) -> str:
         """The idempotency key of a tick's submit. Whoever submits it, there is one job."""
         return f"schedule-{self.id}-{int(tick.timestamp())}"
+
+
+class Outcome(NamedTuple):
+    """What became of a submit: `text` is for the owner to read. One that has submitted has a job or a run."""
+
+    text: str
+    job: str | None = None
+    run: str | None = None
+
+    @property
+    def submitted(self) -> bool:
+        """Whether something was submitted."""
+        return self.job is not None or self.run is not None
 
 
 class InvalidCron(ValueError):
@@ -136,116 +147,3 @@ def check_cron(text: str, at: datetime) -> datetime:
 def next_tick(cron: str, after: datetime) -> datetime:
     """The first tick after a moment. An expression that was checked always has one within 50 years."""
     return next(CronSim(cron, after), datetime.max.replace(tzinfo=UTC))
-
-
-SCHEDULES = "schedules"
-DELETED = "deleted"
-"""The attribute of a deleted schedule, which stays until its events are sent."""
-MOST_DUE = 10_000
-"""The most due schedules of a partition of the index that are read at a time: those that are due the longest."""
-READS_AT_A_TIME = 16
-
-
-class ScheduleRecords:
-    """The schedules of all tenants. Every method may raise StoreUnavailable."""
-
-    def __init__(self, directory: Directory) -> None:
-        self._outbox = directory.outbox
-        self._store = directory.store
-
-    async def of_tenant(self, tenant: str) -> list[Schedule]:
-        """The schedules of a tenant that can be read."""
-        items = [item async for item in self._items(Prefix(f"{tenant}#")) if not _is_deleted(item)]
-        return [read for item in items if (read := Schedule.readable(item)) is not None]
-
-    async def due(self, at: datetime) -> list[tuple[Schedule, int]]:
-        """The readable schedules with a tick that has come, each with the version of its item. Reads no others."""
-        ticks = Between("0", f"{at:%Y-%m-%dT%H:%M:%S}~")
-        keys = [
-            key
-            for partition in range(INDEX_PARTITIONS)
-            for key in await self._store.query_index(TEMPLATES, DUE, str(partition), sort=ticks, limit=MOST_DUE)
-        ]
-        found: list[tuple[Schedule, int]] = []
-        for some in batched(keys, READS_AT_A_TIME):
-            for item in await asyncio.gather(*(self._store.get(TEMPLATES, key) for key in some)):
-                # The index may lag behind.
-                if item is not None and not _is_deleted(item) and (schedule := Schedule.readable(item)) is not None:
-                    found.append((schedule, item.version))
-        return [each for each in found if each[0].latest(at) is not None]
-
-    async def add_missing_to_index(self) -> None:
-        """Reads all schedules, and puts those into the index of `due` that the release before has made without it."""
-        async for item in self._items(None):
-            if not _is_deleted(item) and DUE.partition not in item.attributes:
-                place, unchanged = {DUE.partition: index_partition(item.key)}, VersionIs(item.version)
-                with suppress(ConditionFailed):
-                    await self._store.write(
-                        Update(TEMPLATES, item.key, set=place, condition=unchanged, keep_version=True)
-                    )
-
-    async def read(self, tenant: str, schedule_id: str) -> tuple[Schedule, int] | None:
-        """A schedule with the version of its item; None when there is none."""
-        item = await self._store.get(TEMPLATES, _key(tenant, schedule_id))
-        return None if item is None or _is_deleted(item) else (Schedule.of(item), item.version)
-
-    async def create(self, actor: Member, schedule: Schedule) -> None:
-        """Store a new schedule, with its event."""
-        put = Put(TEMPLATES, _key(schedule.tenant, schedule.id), _attributes(schedule), Absent())
-        await self._outbox.write(put, [_event(actor, schedule, "schedule.created")])
-
-    async def replace(self, schedule: Schedule, version: int) -> bool:
-        """Write what became of a tick. Returns False where the schedule was changed in the meantime."""
-        key = _key(schedule.tenant, schedule.id)
-        try:
-            await self._store.write(Update(TEMPLATES, key, set=_attributes(schedule), condition=VersionIs(version)))
-        except ConditionFailed:
-            return False
-        return True
-
-    async def delete(self, actor: Member, schedule: Schedule, version: int) -> None:
-        """Delete a schedule, with its event. Raises ConditionFailed where it was changed in the meantime.
-
-        The item expires, so that the event can be sent before it goes.
-        """
-        key = _key(schedule.tenant, schedule.id)
-        gone = Update(
-            TEMPLATES,
-            key,
-            set={DELETED: True},
-            remove=(DUE.partition,),
-            condition=VersionIs(version),
-            expires_at=int(time.time()) + 7 * 86_400,
-        )
-        await self._outbox.write(gone, [_event(actor, schedule, "schedule.deleted")])
-
-    async def forget(self, ref: ClusterRef) -> int:
-        """Remove the schedules of a cluster that is deleted. Returns how many that were."""
-        removed = 0
-        async for item in self._items(Prefix(f"{ref.tenant}#")):
-            if item.attributes.get("cluster") == ref.cluster:
-                await self._store.delete(Delete(TEMPLATES, item.key))
-                removed += 1
-        return removed
-
-    def _items(self, sort: Prefix | None) -> AsyncIterator[Item]:
-        return all_items(lambda after: self._store.query(TEMPLATES, SCHEDULES, sort=sort, cursor=after))
-
-
-def _event(actor: Member, schedule: Schedule, kind: AdminKind) -> OutboxMessage:
-    fact = AdminFact(kind=kind, actor=actor.user, subject=schedule.id, detail=schedule.name)
-    return cluster_event(
-        ClusterRef(tenant=schedule.tenant, cluster=schedule.cluster), fact, version=secrets.token_hex(8)
-    )
-
-
-def _attributes(schedule: Schedule) -> Attributes:
-    return {**schedule.attributes(), DUE.partition: index_partition(_key(schedule.tenant, schedule.id))}
-
-
-def _is_deleted(item: Item) -> bool:
-    return bool(item.attributes.get(DELETED, False))
-
-
-def _key(tenant: str, schedule_id: str) -> Key:
-    return Key(SCHEDULES, f"{tenant}#{schedule_id}")

@@ -1,32 +1,34 @@
-"""The routes of schedules: create, list, read, delete."""
+"""The routes of schedules: create, list, read, change, pause, resume, run now, delete."""
 
 import asyncio
+import hashlib
 import secrets
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Any
 
 from aiohttp import web
-from clusterra_contracts.identity import Id, Moment, now
-from clusterra_runtime.store.optimistic_write import write_optimistically
-from clusterra_templates.parts import TemplateId
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_runtime.store.optimistic_write import Overtaken, write_optimistically
 from clusterra_templates.rendering import Wanted
-from pydantic import Field, StringConstraints
 
 from clusterra_gateway.accounts.roles import manages
 from clusterra_gateway.bus.event_feed import EventFeed
-from clusterra_gateway.http.answers.responses import ResponseBody, json_response, no_content
+from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from clusterra_gateway.http.requests.parameters import Body, Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
-from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, idempotency_key
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
-from clusterra_gateway.submission.models import ConfirmedCost
 from clusterra_gateway.templates.launches import Launches
-from clusterra_gateway.templates.models import Values
 from clusterra_gateway.templates.reading import BOUNDS
-from clusterra_gateway.templates.schedule import InvalidCron, Missed, Schedule, ScheduleRecords, check_cron
+from clusterra_gateway.templates.rendering import Prepared
+from clusterra_gateway.templates.schedule import InvalidCron, Schedule, check_cron
+from clusterra_gateway.templates.schedule_models import NewSchedule, ScheduleChange, ScheduleList, ScheduleView
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
+from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits
 
 SCHEDULES = "/v1/schedules"
 SCHEDULE_ID = Parameter("schedule_id", "path", "^[0-9a-f]{16}$")
@@ -36,70 +38,26 @@ MAX_SCHEDULES = 100
 MAX_BYTES = 64 * 1024
 
 
+VALUES = {"params", "inputs", "sbatch_override"}
+
 api = caller_routes(SCHEDULE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
-
-
-class NewSchedule(Body):
-    """A template that is submitted at certain times, as the caller."""
-
-    name: Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    template_id: TemplateId
-    cron: Annotated[str, StringConstraints(min_length=9, max_length=200)] | None = None
-    """Minute, hour, day of the month, month, day of the week, in UTC; at least 5 minutes apart. Without it, the
-    `schedule` of the template."""
-    missed: Missed = "skip"
-    """Of ticks that came while nothing could be submitted, none or the last one is made up for, within 12 hours."""
-    cluster_id: Id | None = None
-    params: Values
-    inputs: Values
-    sbatch_override: Annotated[dict[str, Any], Field(max_length=50, default_factory=dict)]
-    confirmed_usd_per_hour: ConfirmedCost = None
-    """The cost per hour in US dollars that the caller has seen and wants for each of its jobs, as in the `job` of a
-    submit. A tick whose job is expected to cost more is not submitted where the cluster asks for a confirmation."""
-
-
-class ScheduleView(ResponseBody):
-    """A schedule. `last_job` or `last_run` is what its last submitted tick made."""
-
-    id: str
-    name: str
-    template_id: str
-    cluster_id: str
-    cron: str
-    missed: Missed
-    params: dict[str, Any]
-    inputs: dict[str, Any]
-    sbatch_override: dict[str, Any]
-    confirmed_usd_per_hour: float | None = None
-    mine: bool
-    created_at: Moment
-    next_tick: Moment
-    last_tick: Moment | None
-    last_outcome: str
-    last_job: str | None
-    last_run: str | None
-
-    @classmethod
-    def of(cls, schedule: Schedule, caller: Caller) -> "ScheduleView":
-        """What the caller sees of a schedule."""
-        shown = schedule.model_dump(exclude={"tenant", "member", "cluster"})
-        return cls(**shown, cluster_id=schedule.cluster, mine=schedule.member == caller.member.id)
-
-
-class ScheduleList(ResponseBody):
-    """The caller's schedules; an admin's are those of everybody."""
-
-    schedules: tuple[ScheduleView, ...]
-    total: int
 
 
 class Schedules:
     """The handlers of schedules."""
 
-    def __init__(self, records: ScheduleRecords, launches: Launches, once: AnswerOnce, feed: EventFeed) -> None:
+    def __init__(
+        self,
+        records: ScheduleRecords,
+        launches: Launches,
+        submits: ScheduledSubmits,
+        once: AnswerOnce,
+        feed: EventFeed,
+    ) -> None:
         self._feed = feed
         self._records = records
         self._launches = launches
+        self._submits = submits
         self._once = once
 
     @api.post(
@@ -120,16 +78,9 @@ class Schedules:
         """
         wanted = await body(request, NewSchedule, bounds=BOUNDS)
         caller, ref = await self._launches.on_cluster(caller, wanted.cluster_id)
-        if len(wanted.model_dump_json().encode()) > MAX_BYTES:
-            raise InvalidRequest(f"a schedule has at most {MAX_BYTES // 1024} KiB", hint="keep large data in files")
-        values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
-        prepared = await self._launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, "check")
-        await self._launches.check(caller, ref, prepared)
+        prepared = await self._checked(caller, ref, wanted)
         cron = wanted.cron or getattr(prepared.found.definition, "schedule", None) or ""
-        try:
-            first = await asyncio.to_thread(check_cron, cron, now())
-        except InvalidCron as error:
-            raise InvalidRequest(f"cron: {error}", hint="30 2 * * 1-5 is 02:30 UTC from Monday to Friday") from None
+        first = await _first_tick(cron)
 
         async def create() -> ScheduleView:
             if len(await self._records.of_tenant(caller.member.tenant)) >= MAX_SCHEDULES:
@@ -172,13 +123,79 @@ class Schedules:
 
         async def attempt() -> None:
             schedule, version = await self._visible(request, caller)
-            if schedule.member != caller.member.id and not manages(caller.member.role):
-                raise Forbidden("this schedule belongs to another person", hint="they or an admin can delete it")
+            if not manages(caller.member.role):
+                _check_owner(caller, schedule, "delete", hint="they or an admin can delete it")
             await self._records.delete(caller.member, schedule, version)
 
-        contended = Conflict("this schedule is being submitted just now", hint="try again in a moment")
-        await write_optimistically(attempt, contended=contended)
+        await write_optimistically(attempt, contended=_contended())
         return no_content()
+
+    @api.patch("schedules_change", SCHEDULE, body=ScheduleChange, result=ScheduleView)
+    async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Changes one's own schedule, pauses or resumes it. An admin can pause and resume those of others.
+
+        Values are checked as at the creation. With another `cron`, and when it is resumed, its next time is one to
+        come: nothing is made up for. What it has submitted goes on.
+        """
+        wanted = await body(request, ScheduleChange, bounds=BOUNDS)
+
+        async def attempt() -> Schedule:
+            schedule, version = await self._visible(request, caller)
+            changes = wanted.of(schedule)
+            if not changes.keys() <= ({"paused"} if manages(caller.member.role) else frozenset[str]()):
+                _check_owner(caller, schedule, "change", hint="they or an admin can pause it")
+            changed = await self._changed(caller, schedule, changes)
+            if changes:
+                await self._records.change(caller.member, changed, version)
+            return changed
+
+        return json_response(ScheduleView.of(await write_optimistically(attempt, contended=_contended()), caller))
+
+    @api.post("schedules_run", f"{SCHEDULE}/run", parameters=(IDEMPOTENCY_KEY,), result=ScheduleView)
+    async def run(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Submits the template of one's own schedule once, now, also while it is paused. Its next time stays.
+
+        The answer has the job or the run as `last_job` or `last_run`. 409 while what was submitted before has not
+        ended.
+        """
+        schedule, _ = await self._visible(request, caller)
+        _check_owner(caller, schedule, "run", hint="its jobs run as the person who made it")
+        given = idempotency_key(request) or secrets.token_hex(16)
+        # By the same key, a request that is sent again after a failure finds the job that was made.
+        key = f"schedule-{schedule.id}-run-{hashlib.sha256(given.encode()).hexdigest()[:24]}"
+
+        async def run() -> ScheduleView:
+            at, outcome = now(), await self._submits.submit(schedule, key)
+
+            async def note() -> Schedule:
+                stored, version = await self._visible(request, caller)
+                noted = stored.noting(at, outcome)
+                if not await self._records.replace(noted, version):
+                    raise Overtaken
+                return noted
+
+            return ScheduleView.of(await write_optimistically(note, contended=_contended()), caller)
+
+        return await self._once.answer(request, caller.owner_key, Body(), run, status=200)
+
+    async def _checked(self, caller: Caller, ref: ClusterRef, wanted: NewSchedule) -> Prepared:
+        """What would be submitted now. Raises what a submit of these values would."""
+        if len(wanted.model_dump_json().encode()) > MAX_BYTES:
+            raise InvalidRequest(f"a schedule has at most {MAX_BYTES // 1024} KiB", hint="keep large data in files")
+        values = Wanted(wanted.params, wanted.inputs, wanted.sbatch_override)
+        prepared = await self._launches.prepare(ref, caller.slurm_user.name, wanted.template_id, values, "check")
+        await self._launches.check(caller, ref, prepared)
+        return prepared
+
+    async def _changed(self, caller: Caller, schedule: Schedule, changes: dict[str, Any]) -> Schedule:
+        changed = schedule.model_copy(update=changes)
+        if changes.keys() & VALUES:
+            there, ref = await self._launches.on_cluster(caller, schedule.cluster)
+            whole = {name: getattr(changed, name) for name in NewSchedule.model_fields if name != "cluster_id"}
+            await self._checked(there, ref, NewSchedule.model_construct(**whole))
+        if "cron" in changes:
+            changed = changed.model_copy(update={"next_tick": await _first_tick(changed.cron)})
+        return changed.resumed(now()) if changes.get("paused") is False else changed
 
     async def _visible(self, request: web.Request, caller: Caller) -> tuple[Schedule, int]:
         found = await self._records.read(caller.member.tenant, path_id(request, SCHEDULE_ID))
@@ -189,3 +206,20 @@ class Schedules:
 
 def _sees(caller: Caller, schedule: Schedule) -> bool:
     return schedule.member == caller.member.id or manages(caller.member.role)
+
+
+def _check_owner(caller: Caller, schedule: Schedule, what: str, *, hint: str) -> None:
+    if schedule.member != caller.member.id:
+        raise Forbidden(f"only its owner can {what} this schedule", hint=hint)
+
+
+def _contended() -> Conflict:
+    return Conflict("this schedule is being submitted just now", hint="try again in a moment")
+
+
+async def _first_tick(cron: str) -> datetime:
+    """Raises InvalidRequest."""
+    try:
+        return await asyncio.to_thread(check_cron, cron, now())
+    except InvalidCron as error:
+        raise InvalidRequest(f"cron: {error}", hint="30 2 * * 1-5 is 02:30 UTC from Monday to Friday") from None

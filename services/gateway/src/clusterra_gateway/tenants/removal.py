@@ -43,7 +43,7 @@ from clusterra_gateway.bus.cluster_health import has_nothing
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.staging.staging_records import StagingRecords
-from clusterra_gateway.templates.schedule import ScheduleRecords
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.tenants.shares import give_share_back
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 
