@@ -1314,6 +1314,22 @@ export interface paths {
         delete: operations["schedules_delete"];
         options?: never;
         head?: never;
+        patch: operations["schedules_change"];
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["schedules_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
         patch?: never;
         trace?: never;
     };
@@ -1862,7 +1878,7 @@ export interface components {
         };
         AdminFact: {
             /** @enum {string} */
-            kind: "cluster.registered" | "cluster.changed" | "cluster.paused" | "cluster.resumed" | "cluster.agent_key_rotated" | "cluster.deleting" | "tenant.created" | "tenant.changed" | "tenant.deleting" | "user.created" | "member.changed" | "member.deleted" | "token.created" | "token.revoked" | "token.rotated" | "invitation.created" | "invitation.revoked" | "link.created" | "link.revoked" | "template.created" | "template.changed" | "template.reviewed" | "template.published" | "template.deleted" | "schedule.created" | "schedule.deleted" | "quota.changed" | "quota.deleted" | "budget.changed" | "budget.deleted" | "scim.user_created" | "scim.user_changed" | "scim.user_deleted" | "scim.group_created" | "scim.group_changed" | "scim.group_deleted";
+            kind: "cluster.registered" | "cluster.changed" | "cluster.paused" | "cluster.resumed" | "cluster.agent_key_rotated" | "cluster.deleting" | "tenant.created" | "tenant.changed" | "tenant.deleting" | "user.created" | "member.changed" | "member.deleted" | "token.created" | "token.revoked" | "token.rotated" | "invitation.created" | "invitation.revoked" | "link.created" | "link.revoked" | "template.created" | "template.changed" | "template.reviewed" | "template.published" | "template.deleted" | "schedule.created" | "schedule.changed" | "schedule.deleted" | "quota.changed" | "quota.deleted" | "budget.changed" | "budget.deleted" | "scim.user_created" | "scim.user_changed" | "scim.user_deleted" | "scim.group_created" | "scim.group_changed" | "scim.group_deleted";
             actor: string;
             subject: string;
             detail?: string;
@@ -3202,6 +3218,22 @@ export interface components {
             wait_usd_per_hour?: number;
             max_usd_per_hour_without_confirmation?: number | null;
         };
+        ScheduleChange: {
+            paused?: boolean | null;
+            name?: string | null;
+            cron?: string | null;
+            missed?: ("skip" | "last") | null;
+            params?: {
+                [key: string]: unknown;
+            } | null;
+            inputs?: {
+                [key: string]: unknown;
+            } | null;
+            sbatch_override?: {
+                [key: string]: unknown;
+            } | null;
+            confirmed_usd_per_hour?: number | null;
+        };
         ScheduleList: {
             schedules: components["schemas"]["ScheduleView"][];
             total: number;
@@ -3214,6 +3246,7 @@ export interface components {
             cron: string;
             /** @enum {string} */
             missed: "skip" | "last";
+            paused?: boolean;
             params: {
                 [key: string]: unknown;
             };
@@ -4233,6 +4266,7 @@ export type SavedViewList = components['schemas']['SavedViewList'];
 export type SavedViewView = components['schemas']['SavedViewView'];
 export type ScaleFact = components['schemas']['ScaleFact'];
 export type ScalingPolicy = components['schemas']['ScalingPolicy'];
+export type ScheduleChange = components['schemas']['ScheduleChange'];
 export type ScheduleList = components['schemas']['ScheduleList'];
 export type ScheduleView = components['schemas']['ScheduleView'];
 export type Scope = components['schemas']['Scope'];
@@ -7634,6 +7668,70 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    schedules_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleChange"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    schedules_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
         };
     };

@@ -320,6 +320,7 @@ class Schedule(Model):
     cluster_id: str
     cron: str
     missed: str
+    paused: bool = False
     params: dict[str, Any]
     inputs: dict[str, Any]
     sbatch_override: dict[str, Any]

@@ -74,7 +74,7 @@ class ScheduleView(ResponseBody):
     cluster_id: str
     cron: str
     missed: Missed
-    paused: bool
+    paused: bool = False
     """A paused schedule submits nothing until it is resumed."""
     params: dict[str, Any]
     inputs: dict[str, Any]
