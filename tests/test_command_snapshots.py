@@ -38,7 +38,7 @@ JobID|User|State|Submit|Start|End|ElapsedRaw|NNodes|ReqCPUS|ReqMem
 """Of `sacct -P`."""
 NEW_JOB = rule(
     "the id of a job that the command has made",
-    r'(?<=job )\d+|(?<=session )\d+|(?<=open )\d+|(?<="job_id": ")\d+|(?<="job_id":")\d+',
+    r'(?<=job )\d+|(?<=session )\d+|(?<=open )\d+|(?<="job_id": ")\d+|(?<="job_id":")\d+|(?<="last_job": ")\d+',
     "<job>",
 )
 BARE_JOB = rule("the same alone", r"(?m)^\d+$", "<job>")
@@ -252,10 +252,17 @@ async def test_schedules(site: Site) -> None:
     made = await site.record("schedules create", wanted, f"{wanted} --json", f"{wanted} --quiet", *wrong)
     schedule = made[2].out.strip()
     await site.record("schedules show", *(f"{schedule} {form}" for form in FORMS), "0" * 16)
+    edits = (f"{schedule} --cron='0 4 * * *' --set commands='echo ho' --json", f"{schedule} --name=nightly")
+    await site.record("schedules edit", *edits, schedule, f"{schedule} --cron='* * * * *'", f"{schedule} --missed=all")
+    await site.record("schedules pause", schedule, f"{schedule} --json", f"{schedule} --quiet", "0" * 16)
+    await site.record("schedules resume", schedule, f"{schedule} --json", f"{schedule} --quiet", "0" * 16)
+    once = f"{schedule} --key=nightly-at-once"
+    await site.record("schedules run", once, f"{once} --json", f"{once} --quiet", rules=(NEW_JOB, BARE_JOB))
+    assert (await site("schedules", "pause", schedule)).code == 0
     for other in (await site("schedules", "list", "--quiet")).out.split():
         if other != schedule:
             assert (await site("schedules", "delete", other)).code == 0
-    await site.record("schedules list", *FORMS)
+    await site.record("schedules list", *FORMS, rules=(NEW_JOB, BARE_JOB))
     await site.record("schedules delete", f"{schedule} --json", schedule)
 
 

@@ -235,6 +235,21 @@ async def test_a_script_without_asyncio_asks_the_same(lab: Stack, token: str, cl
     await asyncio.to_thread(_found_counted_told_and_shared, lab, token, client.cluster, job.id)
 
 
+async def test_schedules_are_paused_and_run(client: AsyncClient) -> None:
+    new = {"name": "yearly", "template_id": "shell", "cron": "0 0 1 1 *", "params": {"commands": "true"}}
+    made = (await client.request("POST", "/v1/schedules", body=new)).json
+    try:
+        paused = await client.change_schedule(made["id"], paused=True, cron="0 0 29 2 *")
+        assert (paused.paused, paused.cron) == (True, "0 0 29 2 *")
+        ran = await client.run_schedule(made["id"], key="sdk-schedule-run")
+        again = await client.run_schedule(made["id"], key="sdk-schedule-run")
+        assert ran.last_job is not None
+        assert ran.last_job == again.last_job
+        assert [each.paused async for each in client.schedules() if each.id == made["id"]] == [True]
+    finally:
+        await client.request("DELETE", f"/v1/schedules/{made['id']}")
+
+
 async def test_what_is_read_of_people_and_money(client: AsyncClient) -> None:
     assert "sdk" in [each.name for each in await client.tokens()]
     with pytest.raises(Forbidden, match="sign in"):

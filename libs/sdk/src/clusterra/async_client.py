@@ -24,12 +24,13 @@ from clusterra.models import (
     OwnLink,
     Profile,
     Quota,
+    Schedule,
     Shape,
     Token,
     Worker,
 )
 from clusterra.nodes import Node
-from clusterra.operations import clusters, events, jobs, links, money, people, templates, waiting
+from clusterra.operations import clusters, events, jobs, links, money, people, schedules, templates, waiting
 from clusterra.operations.events import EventFilter, Gap, StreamedEvent
 from clusterra.operations.jobs import ALL_JOBS, Fields, JobFilter, Submission
 
@@ -232,6 +233,21 @@ class AsyncClient(AsyncGateway):
             "confirmed_usd_per_hour": confirmed_usd_per_hour,
         }
         return await self._transport.run(templates.launch(self._api, template, values, key))
+
+    def schedules(self) -> AsyncGenerator[Schedule]:
+        """The caller's schedules of templates; an admin's are those of everybody."""
+        return self._transport.iterate(schedules.schedules(self._api))
+
+    async def change_schedule(self, schedule_id: str, **changes: Any) -> Schedule:
+        """Change a schedule: its `name`, `cron`, `missed`, `params`, `inputs`, `sbatch_override`, what is confirmed.
+
+        `paused=True` pauses it; `paused=False` resumes it from its next time on.
+        """
+        return await self._transport.run(schedules.change_schedule(self._api, schedule_id, changes))
+
+    async def run_schedule(self, schedule_id: str, *, key: str | None = None) -> Schedule:
+        """Submit the template of a schedule once, now. `last_job` or `last_run` of the answer is what was made."""
+        return await self._transport.run(schedules.run_schedule(self._api, schedule_id, key))
 
     def links(self) -> AsyncGenerator[OwnLink]:
         """The caller's valid links to jobs of all clusters, without their secrets. `job(...).revoke_link` ends one."""
