@@ -5,7 +5,7 @@ import re
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.people import Member
-from browser.playwright_api import expect
+from browser.playwright_api import Page, expect
 
 CHAIN = """format: clusterra/1
 id: browser-chain
@@ -93,6 +93,43 @@ async def test_a_schedule_is_made_once_and_deleted(person: Person) -> None:
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(page.get_by_role("row", name="every morning")).to_have_count(1)
     assert await violations(page) == []
-    await page.get_by_role("button", name="Delete the schedule every morning").click()
+    await _choose(page, "Delete")
     await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     await expect(page.get_by_role("heading", name="No schedules yet")).to_be_visible()
+
+
+async def test_a_schedule_is_paused_run_and_edited(person: Person) -> None:
+    grace = await person("grace")
+    page = grace.page
+    await page.goto("/c/main/workflows/schedules?template=shell")
+    form = page.get_by_role("dialog")
+    await form.get_by_role("textbox", name="Name").fill("every morning")
+    await form.get_by_role("textbox", name="commands").fill("date")
+    await form.get_by_role("button", name="Create").click()
+    row = page.get_by_role("row", name="every morning")
+    await expect(row).to_have_count(1)
+
+    await _choose(page, "Pause")
+    await expect(row).to_contain_text("Paused")
+    await _choose(page, "Run now")
+    await page.get_by_role("dialog").get_by_role("button", name="Run now").dblclick()
+    await expect(row.get_by_role("link", name="Job")).to_be_visible()
+    await _choose(page, "Edit")
+    await expect(form.get_by_role("textbox", name="commands")).to_have_value("date")
+    await expect(form.get_by_role("textbox", name="Name")).to_have_value("every morning")
+    assert await violations(page) == []
+    await form.get_by_role("textbox", name="Times").fill("0 7 * * *")
+    await form.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await expect(row).to_contain_text("0 7 * * *")
+    await expect(row).to_contain_text("Paused")
+    await _choose(page, "Resume")
+    await expect(row).not_to_contain_text("Paused")
+    await _choose(page, "Delete")
+    await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    await expect(page.get_by_role("heading", name="No schedules yet")).to_be_visible()
+
+
+async def _choose(page: Page, act: str) -> None:
+    await page.get_by_role("button", name="Actions for every morning").click()
+    await page.get_by_role("menuitem", name=act).click()

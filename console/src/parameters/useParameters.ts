@@ -12,16 +12,18 @@ export interface Parameters {
   clear: () => void;
 }
 
-/** `parts` must be the same object as long as they are the same. */
-export function useParameters(parts: readonly Part[]): Parameters {
+const NONE: Values = {};
+
+/** `parts` and `before`, the values to begin with, must be the same objects as long as they are the same. */
+export function useParameters(parts: readonly Part[], before: Values = NONE): Parameters {
   const [given, setGiven] = useState<Values>({});
-  const values = useMemo(() => ({ ...firstValues(parts), ...given }), [parts, given]);
+  const values = useMemo(() => ({ ...firstValues(parts), ...before, ...given }), [parts, before, given]);
   const { request, problems } = useMemo(() => requestOf(parts, values), [parts, values]);
   return {
     values,
     request,
     problems,
-    change: (key, value) => setGiven((before) => ({ ...before, [key]: value })),
+    change: (key, value) => setGiven((others) => ({ ...others, [key]: value })),
     clear: () => setGiven({}),
   };
 }

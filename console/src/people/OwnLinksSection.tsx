@@ -12,7 +12,8 @@ import { Confirm } from "../ui/forms/Confirm";
 import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
-import { RowActions, Rows } from "./Rows";
+import { RowActions } from "../ui/tables/RowActions";
+import { Rows } from "./Rows";
 
 const HEADS = ["name", "job", "cluster", "shows", "created", "expires"] as const;
 

@@ -1,7 +1,6 @@
-/** A short table, and the acts of one of its rows. Lists without a bound are a `DataTable`. */
+/** A short table. Lists without a bound are a `DataTable`. */
 
-import { ActionIcon, Menu, Table, Text } from "@mantine/core";
-import { Ellipsis } from "lucide-react";
+import { Table, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { text } from "../texts";
 
@@ -31,38 +30,6 @@ export function Rows({ label, heads, numeric = [], children }: RowsProps) {
         <Table.Tbody>{children}</Table.Tbody>
       </Table>
     </Table.ScrollContainer>
-  );
-}
-
-export interface RowAction {
-  label: string;
-  run: () => void;
-  dangerous?: boolean;
-  disabled?: boolean;
-}
-
-export function RowActions({ of, acts }: { of: string; acts: readonly RowAction[] }) {
-  if (acts.length === 0) return null;
-  return (
-    <Menu position="bottom-end">
-      <Menu.Target>
-        <ActionIcon size={26} color="gray" variant="subtle" c="var(--text)" aria-label={text("people.acts_of", { of })}>
-          <Ellipsis size={16} aria-hidden />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {acts.map(({ label, run, dangerous, disabled }) => (
-          <Menu.Item
-            key={label}
-            onClick={run}
-            {...(disabled === undefined ? {} : { disabled })}
-            {...(dangerous ? { c: "var(--state-failed)" } : {})}
-          >
-            {label}
-          </Menu.Item>
-        ))}
-      </Menu.Dropdown>
-    </Menu>
   );
 }
 

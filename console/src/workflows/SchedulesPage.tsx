@@ -1,46 +1,63 @@
 /** Schedules: templates that are submitted again and again. */
 
 import { Button, Group, Text } from "@mantine/core";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { ScheduleView } from "../api/schema";
 import { refetchQuery } from "../api/queries";
 import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
-import { Confirm } from "../ui/forms/Confirm";
 import { DataTable } from "../ui/tables/DataTable";
+import type { RowAction } from "../ui/tables/RowActions";
 import { Empty } from "../ui/Empty";
-import { UserText } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
-import { NewSchedule } from "./NewSchedule";
+import { ScheduleConfirm, type AskedSchedule } from "./ScheduleConfirm";
+import { ScheduleForm } from "./ScheduleForm";
 import { scheduleColumns } from "./scheduleColumns";
-import { deleteSchedule, schedulesQuery } from "./queries";
+import { changeSchedule, schedulesQuery } from "./queries";
 import { Tabs } from "./Tabs";
 
 const route = getRouteApi("/c/$cluster/workflows/schedules");
 
 export function SchedulesPage() {
   const { cluster } = route.useParams();
-  const { template } = route.useSearch();
+  const { template, edit } = route.useSearch();
   const navigate = route.useNavigate();
   const queries = useQueryClient();
-  const [toDelete, setToDelete] = useState<ScheduleView | null>(null);
+  const [asked, setAsked] = useState<AskedSchedule | null>(null);
   const schedules = useQuery(schedulesQuery);
   // A tick that submits something is seen by its job; one that was left out, when the page is read again.
-  useLiveRefetch(["job.submitted"], () => refetchQuery(schedules));
+  useLiveRefetch(["job.submitted", "schedule."], () => refetchQuery(schedules));
+  const { mutate: setPaused, error: refused } = useMutation({
+    mutationFn: ({ id, paused }: ScheduleView) => changeSchedule(id, { paused: !paused }),
+    onSettled: () => queries.invalidateQueries(schedulesQuery),
+  });
   const rows = useMemo(
     () => (schedules.data?.schedules ?? []).filter((schedule) => schedule.cluster_id === cluster),
     [schedules.data, cluster],
   );
-  const columns = useMemo(() => scheduleColumns(cluster, setToDelete), [cluster]);
+  const columns = useMemo(() => {
+    // Its jobs run as its owner: nobody else runs it or changes what it runs.
+    const own = (schedule: ScheduleView): RowAction[] => [
+      { label: text("workflows.schedule.run_now"), run: () => setAsked({ act: "run", schedule }) },
+      { label: text("workflows.schedule.edit"), run: () => void navigate({ search: { edit: schedule.id } }) },
+    ];
+    return scheduleColumns(cluster, (schedule) => [
+      { label: text(schedule.paused ? "workflows.schedule.resume" : "workflows.schedule.pause"), run: () => setPaused(schedule) },
+      ...(schedule.mine ? own(schedule) : []),
+      { label: text("workflows.schedule.delete"), run: () => setAsked({ act: "delete", schedule }), dangerous: true },
+    ]);
+  }, [cluster, navigate, setPaused]);
   const choose = (chosen: string | undefined) => void navigate({ search: chosen === undefined ? {} : { template: chosen } });
+  const edited = rows.find(({ id, mine }) => id === edit && mine);
   return (
     <Page title={text("workflows.schedules")} actions={<Button onClick={() => choose("")}>{text("workflows.schedule.new")}</Button>}>
       <Tabs cluster={cluster} />
       {schedules.isError ? <ProblemView error={schedules.error} retry={() => void schedules.refetch()} /> : null}
+      {refused === null ? null : <ProblemView error={refused} />}
       <DataTable
         label={text("workflows.schedules")}
         rows={rows}
@@ -61,22 +78,19 @@ export function SchedulesPage() {
         </Button>
       </Group>
       {template === undefined ? null : (
-        <NewSchedule cluster={cluster} template={template} choose={choose} close={() => choose(undefined)} />
+        <ScheduleForm cluster={cluster} template={template} choose={choose} close={() => choose(undefined)} />
       )}
-      <Confirm
-        opened={toDelete !== null}
-        close={() => setToDelete(null)}
-        title={text("workflows.schedule.delete_title")}
-        verb={text("workflows.schedule.delete")}
-        act={async () => {
-          if (toDelete !== null) await deleteSchedule(toDelete.id);
-          await queries.invalidateQueries(schedulesQuery);
-        }}
-      >
-        <Text size="sm">
-          <UserText>{text("workflows.schedule.delete_text", { name: toDelete?.name ?? "" })}</UserText>
-        </Text>
-      </Confirm>
+      {edited === undefined ? null : (
+        <ScheduleForm
+          key={edited.id}
+          cluster={cluster}
+          template={edited.template_id}
+          schedule={edited}
+          choose={choose}
+          close={() => choose(undefined)}
+        />
+      )}
+      <ScheduleConfirm asked={asked} close={() => setAsked(null)} />
     </Page>
   );
 }

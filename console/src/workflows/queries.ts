@@ -3,7 +3,7 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body, done } from "../api/client";
 import { ProblemError } from "../api/problem";
-import type { Job, NewSchedule, RunView } from "../api/schema";
+import type { Job, NewSchedule, RunView, ScheduleChange, ScheduleView } from "../api/schema";
 import { jobsOf, missingJobs } from "./runs";
 
 const PAGE = 50;
@@ -91,6 +91,19 @@ export const schedulesQuery = queryOptions({
 
 export function createSchedule(wanted: NewSchedule) {
   return body(api.POST("/v1/schedules", { body: wanted }));
+}
+
+export function changeSchedule(id: string, changes: ScheduleChange): Promise<ScheduleView> {
+  return body(api.PATCH("/v1/schedules/{schedule_id}", { params: { path: { schedule_id: id } }, body: changes }));
+}
+
+/** Submits the template once now; with one key, once. */
+export function runSchedule(id: string, key: string): Promise<ScheduleView> {
+  return body(
+    api.POST("/v1/schedules/{schedule_id}/run", {
+      params: { path: { schedule_id: id }, header: { "Idempotency-Key": key } },
+    }),
+  );
 }
 
 export function deleteSchedule(id: string): Promise<void> {

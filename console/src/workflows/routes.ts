@@ -17,8 +17,11 @@ const runRoute = createRoute({
 const schedulesRoute = createRoute({
   getParentRoute: () => clusterRoute,
   path: "/workflows/schedules",
-  /** `template`: the form for a schedule is open, with this template; empty for none yet. */
-  validateSearch: v.object({ template: v.fallback(v.optional(v.string()), undefined) }),
+  /** `template`: the form for a schedule is open, with this template; empty for none yet. `edit`: that of this schedule. */
+  validateSearch: v.object({
+    template: v.fallback(v.optional(v.string()), undefined),
+    edit: v.fallback(v.optional(v.string()), undefined),
+  }),
   component: lazyRouteComponent(() => import("./SchedulesPage"), "SchedulesPage"),
 });
 

@@ -1,21 +1,22 @@
 /** The columns of the list of schedules. */
 
-import { Button } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
 import type { ScheduleView } from "../api/schema";
 import { text } from "../texts";
 import type { Column } from "../ui/tables/DataTable";
+import { RowActions, type RowAction } from "../ui/tables/RowActions";
 import { UserText, visible } from "../ui/UserText";
 import { Moment } from "../ui/Moment";
 
-export function scheduleColumns(cluster: string, remove: (schedule: ScheduleView) => void): Column<ScheduleView>[] {
+export function scheduleColumns(cluster: string, acts: (schedule: ScheduleView) => readonly RowAction[]): Column<ScheduleView>[] {
   const column = (key: "name" | "template" | "cron" | "next" | "last" | "outcome" | "result" | "owner" | "acts") =>
     text(`workflows.schedule.${key}`);
   return [
     { id: "name", head: column("name"), width: "minmax(120px, 2fr)", cell: ({ name }) => <UserText cut>{name}</UserText> },
     { id: "template", head: column("template"), width: "minmax(100px, 1fr)", cell: (each) => <UserText cut>{each.template_id}</UserText> },
     { id: "cron", head: column("cron"), width: "120px", cell: ({ cron }) => <UserText cut>{cron}</UserText> },
-    { id: "next", head: column("next"), width: "110px", cell: (each) => <Moment at={each.next_tick} /> },
+    { id: "next", head: column("next"), width: "110px", cell: (each) => <Next schedule={each} /> },
     { id: "last", head: column("last"), width: "110px", cell: (each) => <Moment at={each.last_tick} /> },
     { id: "outcome", head: column("outcome"), width: "minmax(140px, 2fr)", cell: (each) => <UserText cut>{each.last_outcome}</UserText> },
     { id: "result", head: column("result"), width: "90px", cell: (each) => <Result cluster={cluster} schedule={each} /> },
@@ -28,19 +29,20 @@ export function scheduleColumns(cluster: string, remove: (schedule: ScheduleView
     {
       id: "acts",
       head: column("acts"),
-      width: "80px",
-      cell: (schedule) => (
-        <Button
-          size="compact-xs"
-          variant="default"
-          aria-label={text("workflows.schedule.delete_of", { name: visible(schedule.name) })}
-          onClick={() => remove(schedule)}
-        >
-          {text("workflows.schedule.delete")}
-        </Button>
-      ),
+      width: "50px",
+      cell: (schedule) => <RowActions of={visible(schedule.name)} acts={acts(schedule)} />,
     },
   ];
+}
+
+function Next({ schedule }: { schedule: ScheduleView }) {
+  return schedule.paused ? (
+    <Text span size="sm">
+      {text("workflows.schedule.paused")}
+    </Text>
+  ) : (
+    <Moment at={schedule.next_tick} />
+  );
 }
 
 /** What the last tick has submitted. */

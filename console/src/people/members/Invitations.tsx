@@ -11,7 +11,8 @@ import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { invitationsQuery } from "../queries";
-import { RowActions, Rows } from "../Rows";
+import { RowActions } from "../../ui/tables/RowActions";
+import { Rows } from "../Rows";
 import classes from "./Invitations.module.css";
 
 export function Invitations() {

@@ -15,7 +15,7 @@ import { ProblemView } from "../../ui/ProblemView";
 import { serviceAccountsQuery } from "../queries";
 import type { MemberAction } from "../members/columns";
 import { MemberDialog } from "../members/MemberDialog";
-import { RowActions, type RowAction } from "../Rows";
+import { RowActions, type RowAction } from "../../ui/tables/RowActions";
 import { Keys } from "./Keys";
 import { NewServiceAccountDialog } from "./NewServiceAccountDialog";
 

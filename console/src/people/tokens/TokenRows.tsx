@@ -5,7 +5,8 @@ import type { Token } from "../../api/schema";
 import { text } from "../../texts";
 import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
-import { RowActions, Rows, type RowAction } from "../Rows";
+import { RowActions, type RowAction } from "../../ui/tables/RowActions";
+import { Rows } from "../Rows";
 
 const HEADS = ["name", "limited", "created", "expires"] as const;
 

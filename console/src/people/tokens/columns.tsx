@@ -5,7 +5,7 @@ import { text } from "../../texts";
 import type { Column } from "../../ui/tables/DataTable";
 import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
-import { RowActions } from "../Rows";
+import { RowActions } from "../../ui/tables/RowActions";
 
 export function tokenColumns(revoke: (token: OwnedToken, all: boolean) => void): Column<OwnedToken>[] {
   return [

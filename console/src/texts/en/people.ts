@@ -13,7 +13,6 @@ export const people = {
   },
   role: "Role",
   acts: "Actions",
-  acts_of: "Actions for {{of}}",
   find: "Find by name or e-mail",
   cut: "Only the first {{count}} are shown.",
   read: "As of",

@@ -10,6 +10,7 @@ export const ui = {
   copy: "Copy",
   request_id: "Copy request ID",
   keep: "Go back",
+  acts_of: "Actions for {{of}}",
   loading: "Loading",
   close: "Close",
   lifetime: {
