@@ -11,7 +11,7 @@ from gateway_world import World, _Service
 
 WORK = {"projection", "kept events", "outbox", "deletions", "runs", "runs outbox", "schedules", "templates outbox"}
 WORK |= {"idle sessions", "staging", "identity maps", "quotas", "budgets", "deactivations"}
-ANSWERS = {"heartbeats"}
+ANSWERS = {"heartbeats", "uses of tokens"}
 BOTH = {"record levels", "feed", "versions"}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -18,6 +19,7 @@ from clusterra_gateway.directory.scim.provisioned import ProvisionedDirectory
 from clusterra_gateway.directory.scim.resources import User
 from clusterra_gateway.directory.scim.users import Users
 from clusterra_gateway.http.requests.errors import Conflict, Forbidden, TooManyRequests
+from clusterra_gateway.identity.access.token_uses import TokenUses
 from clusterra_gateway.identity.issuers.oidc import Identity
 from clusterra_gateway.identity.sign_in.enrolment import Enrolment
 from clusterra_gateway.identity.tokens.revocations import Revocations
@@ -77,6 +79,21 @@ async def replicas(emulator: Aws, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         await one.write(Put(ACCOUNTS, member_key(BOSS.id), BOSS.attributes(), Absent()))
         await one.write(Put(ACCOUNTS, domain_key("acme.example"), Domain(tenant="acme").attributes(), Absent()))
         yield [Directory(store, Outbox(store, publish)) for store in (one, other)]
+
+
+async def test_the_uses_of_a_token_are_noted_by_the_hour(replicas: list[Directory]) -> None:
+    made = FreshToken.made(BOSS.id, "ci", seconds=3600, scopes=None)
+    await TokenRecords(replicas[0], Registry(), NOBODY).add(BOSS, BOSS.id, made)
+    hour = now().replace(minute=0, second=0, microsecond=0)
+
+    for hours in (0, 1, 0):
+        for directory in replicas:
+            uses = TokenUses(directory.store)
+            uses.note(BOSS, made.id, made.record, hour + timedelta(hours=hours, minutes=5))
+            await uses.sweeper().once()
+
+    ((_, record),) = await TokenRecords(replicas[0], Registry(), NOBODY).valid(BOSS.id)
+    assert record.last_used_at == hour + timedelta(hours=1)
 
 
 async def test_tokens_keep_their_limit(replicas: list[Directory]) -> None:

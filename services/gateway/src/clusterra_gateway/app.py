@@ -117,6 +117,7 @@ async def gateway_on(store: Store, service: Service, settings: Settings, duties:
             return
         heartbeats = await gateway_bus.edges.follow(client, registry, await directory.clusters())
         service.background("heartbeats", heartbeats.run)
+        service.background("uses of tokens", parts.identity.uses.sweeper().run)
         for room in offered:
             for observed in room.observers:
                 gateway_bus.feed.observe(observed.kinds, observed.observer)

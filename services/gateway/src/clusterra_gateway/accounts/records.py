@@ -232,6 +232,8 @@ class ApiToken(Record):
     valid_until: Moment
     scopes: tuple[Scope, ...] | None = None
     """What the token may be used for; None: all that its owner may do."""
+    last_used_at: Annotated[Moment | None, Field(exclude_if=lambda moment: moment is None)] = None
+    """The hour in which it was last used. None is left out of what is written: earlier releases know no such field."""
 
 
 def member_id(issuer: str, subject: str) -> str:

@@ -12,6 +12,7 @@ from clusterra_gateway.identity.access.cookies import Cookies
 from clusterra_gateway.identity.access.limits import RateLimits, Rates
 from clusterra_gateway.identity.access.operators import Operators
 from clusterra_gateway.identity.access.signed_tokens import SigningKeys
+from clusterra_gateway.identity.access.token_uses import TokenUses
 from clusterra_gateway.identity.access.unix_users import Deactivations, UnixUsers
 from clusterra_gateway.identity.issuers.choice import ServedIssuers
 from clusterra_gateway.identity.sign_in.enrolment import Enrolment
@@ -33,18 +34,21 @@ class IdentityParts:
     access: Access
     revocations: Revocations
     tokens: TokenRecords
+    uses: TokenUses
     unix_users: UnixUsers
 
     @classmethod
     def of(cls, connections: Connections, signing_keys: SigningKeys, unix_users: UnixUsers) -> "IdentityParts":
         """Builds each of them once. Raises SettingsFileInvalid."""
         settings, bus, directory = connections.settings, connections.bus, connections.directory
+        uses = TokenUses(directory.store)
         authentication = Authentication(
             directory,
             signing_keys,
             settings.origins,
             Operators(settings.operators_file),
             ClientAddresses(settings.trusted_proxies),
+            uses,
             secure=settings.secure,
         )
         cookies = Cookies(signing_keys, settings)
@@ -52,7 +56,7 @@ class IdentityParts:
         access = Access(authentication, bus.registry, limits, cookies, unix_users)
         revocations = Revocations(authentication, access.streams, bus.revocations, bus.registry)
         tokens = TokenRecords(directory, bus.registry, revocations)
-        return cls(signing_keys, authentication, cookies, access, revocations, tokens, unix_users)
+        return cls(signing_keys, authentication, cookies, access, revocations, tokens, uses, unix_users)
 
 
 def room(

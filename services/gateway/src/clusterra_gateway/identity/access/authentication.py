@@ -24,6 +24,7 @@ from clusterra_gateway.identity.access.cross_site import reject_cross_site
 from clusterra_gateway.identity.access.limits import RateLimits, Rates, WrongTokens
 from clusterra_gateway.identity.access.operators import Operator, Operators, is_operator_token
 from clusterra_gateway.identity.access.signed_tokens import Claims, SigningKeys
+from clusterra_gateway.identity.access.token_uses import TokenUses
 from clusterra_gateway.identity.access.unix_users import UnixUser
 from clusterra_gateway.settings import MAX_SESSION_SECONDS
 
@@ -129,6 +130,7 @@ class Authentication:
         origins: frozenset[str],
         operators: Operators,
         addresses: ClientAddresses,
+        uses: TokenUses,
         *,
         secure: bool,
     ) -> None:
@@ -138,6 +140,7 @@ class Authentication:
         self._keys = keys
         self.origins = origins
         self._addresses = addresses
+        self._uses = uses
         self._verified: CredentialCache[Caller] = CredentialCache()
         self._wrong = WrongTokens()
         self._sign_ins = RateLimits(Rates(SIGN_INS_PER_MINUTE, SIGN_INS_PER_MINUTE))
@@ -257,6 +260,7 @@ class Authentication:
         if record is None:
             raise Unauthenticated("this token is wrong, expired or revoked", hint="make a new one")
         member = await self._member(member_id)
+        self._uses.note(member, token_id, record, now())
         return Caller(member, "token", token_id, record.valid_until, record.created_at, record.scopes)
 
     async def _member(self, member_id: str) -> Member:

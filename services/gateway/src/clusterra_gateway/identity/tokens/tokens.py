@@ -48,6 +48,8 @@ class Token(ResponseBody):
     expires_at: Moment
     scopes: tuple[Scope, ...] | None
     """What the token may be used for; null for all that its owner may do."""
+    last_used_at: Moment | None = None
+    """The beginning of the hour in which it was last used; null where it never was, or not since this is noted."""
 
     @classmethod
     def of(cls, token_id: str, record: ApiToken) -> "Token":
@@ -58,6 +60,7 @@ class Token(ResponseBody):
             created_at=record.created_at,
             expires_at=record.valid_until,
             scopes=record.scopes,
+            last_used_at=record.last_used_at,
         )
 
 
