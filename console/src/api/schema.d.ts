@@ -2745,6 +2745,7 @@ export interface components {
             created_at: string;
             expires_at: string;
             scopes: components["schemas"]["Scope"][] | null;
+            last_used_at?: string | null;
             token: string;
         };
         MemberPage: {
@@ -2900,6 +2901,7 @@ export interface components {
             created_at: string;
             expires_at: string;
             scopes: components["schemas"]["Scope"][] | null;
+            last_used_at?: string | null;
             member_id: string;
             member_name: string;
             /** @enum {string} */
@@ -3778,6 +3780,7 @@ export interface components {
             created_at: string;
             expires_at: string;
             scopes: components["schemas"]["Scope"][] | null;
+            last_used_at?: string | null;
         };
         TokenAnswer: {
             access_token: string;

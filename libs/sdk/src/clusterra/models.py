@@ -152,6 +152,7 @@ class MadeToken(Model):
     created_at: datetime
     expires_at: datetime
     scopes: tuple[str, ...] | None
+    last_used_at: datetime | None = None
     token: str
 
 
@@ -525,6 +526,7 @@ class Token(Model):
     created_at: datetime
     expires_at: datetime
     scopes: tuple[str, ...] | None
+    last_used_at: datetime | None = None
 
 
 class Tokens(Model):
