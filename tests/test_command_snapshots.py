@@ -134,6 +134,20 @@ async def _token(user: User) -> ApiToken:
         return ApiToken.model_validate(await answer.json())
 
 
+async def _used_token(site: Site) -> ApiToken:
+    """A token of ada that was used. It is noted of all her tokens that they were."""
+    token = await _token(site.ada)
+    program = Site(site.ada, site.folder, {**site.variables, "CLUSTERRA_TOKEN": token.token}, site.names)
+    assert (await program("clusters")).code == 0
+
+    async def is_noted() -> bool:
+        async with site.ada.session.get("/v1/users/me/tokens") as answer:
+            return all(each["last_used_at"] for each in (await answer.json())["tokens"])
+
+    await until(is_noted, seconds=90, what="the uses of the tokens to be noted")
+    return token
+
+
 async def _jobs(site: Site) -> None:
     """Job 1 has failed, 2 runs, 3 is held, and 4 is an array that is held."""
     ada = site.ada
@@ -303,7 +317,7 @@ async def test_people(site: Site) -> None:
     await site.record("service-accounts keys", "ci", "ci --json", "ci --quiet")
     await site.record("service-accounts revoke-key", f"ci {key} --json", f"ci {key}")
     await site.record("service-accounts delete", "ce", "cd --json", "absent")
-    token = await _token(site.ada)
+    token = await _used_token(site)
     await site.record("members tokens", "grace", *(f"ada {form}" for form in FORMS))
     await site.record("members revoke-token", f"ada {token.id} --json", f"ada {token.id}")
 
@@ -350,7 +364,7 @@ async def test_top(site: Site) -> None:
 
 
 async def test_tokens(site: Site) -> None:
-    token = await _token(site.ada)
+    token = await _used_token(site)
     await site.record("tokens list", *FORMS)
     await site.record("tokens revoke", f"{token.id} --json", token.id)
     command = CommandLine(site.folder, dict(site.variables))

@@ -1,6 +1,10 @@
 """Programs: one is signed in by its code from the console, and revoked on the page of one's own tokens."""
 
+import re
+from functools import partial
+
 from aiohttp import ClientSession
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.api_errors import UnavailableError
 from clusterra_lab.parts.patience import patiently
 from clusterra_lab.stack.stack import Stack
@@ -32,6 +36,11 @@ async def status(program: ClientSession, token: str) -> int:
         return answer.status
 
 
+async def is_noted(program: ClientSession, token: str) -> bool:
+    async with program.get("/v1/users/me/tokens", headers={"Authorization": f"Bearer {token}"}) as answer:
+        return all(each["last_used_at"] for each in (await answer.json())["tokens"])
+
+
 async def test_a_program_is_signed_in_by_its_code_until_it_is_revoked(lab: Stack, person: Person) -> None:
     page = (await person("grace")).page
     machine = "login-node (rack 4)"
@@ -53,7 +62,9 @@ async def test_a_program_is_signed_in_by_its_code_until_it_is_revoked(lab: Stack
         token = await redeemed(program, flow["device_code"])
         assert await status(program, token) == 200
 
+        await until(partial(is_noted, program, token), seconds=90, what="the use of the token to be noted")
         await page.goto("/c/main/tokens")
+        await expect(page.get_by_role("row", name=machine)).to_contain_text(re.compile("in the last hour|1 hour ago"))
         await page.get_by_role("button", name=f"Actions for {machine}").click()
         await page.get_by_role("menuitem", name="Revoke token").click()
         await page.get_by_role("dialog").get_by_role("button", name="Revoke token").click()

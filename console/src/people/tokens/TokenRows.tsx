@@ -5,10 +5,11 @@ import type { Token } from "../../api/schema";
 import { text } from "../../texts";
 import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
+import { LastUsed } from "./LastUsed";
 import { RowActions, type RowAction } from "../../ui/tables/RowActions";
 import { Rows } from "../Rows";
 
-const HEADS = ["name", "limited", "created", "expires"] as const;
+const HEADS = ["name", "limited", "created", "used", "expires"] as const;
 
 interface Props {
   label: string;
@@ -30,6 +31,9 @@ export function TokenRows({ label, tokens, unlimited, acts }: Props) {
           <Table.Td>{token.scopes === null ? unlimited : token.scopes.join(", ")}</Table.Td>
           <Table.Td>
             <Moment at={token.created_at} />
+          </Table.Td>
+          <Table.Td>
+            <LastUsed at={token.last_used_at} />
           </Table.Td>
           <Table.Td>
             <Moment at={token.expires_at} />

@@ -5,6 +5,7 @@ import { text } from "../../texts";
 import type { Column } from "../../ui/tables/DataTable";
 import { UserText, visible } from "../../ui/UserText";
 import { Moment } from "../../ui/Moment";
+import { LastUsed } from "./LastUsed";
 import { RowActions } from "../../ui/tables/RowActions";
 
 export function tokenColumns(revoke: (token: OwnedToken, all: boolean) => void): Column<OwnedToken>[] {
@@ -25,6 +26,7 @@ export function tokenColumns(revoke: (token: OwnedToken, all: boolean) => void):
       cell: ({ scopes }) => <UserText cut>{scopes === null ? text("people.scopes.none") : scopes.join(", ")}</UserText>,
     },
     { id: "created", head: text("people.tokens.created"), width: "110px", cell: ({ created_at }) => <Moment at={created_at} /> },
+    { id: "used", head: text("people.tokens.used"), width: "140px", cell: ({ last_used_at }) => <LastUsed at={last_used_at} /> },
     { id: "expires", head: text("people.tokens.expires"), width: "110px", cell: ({ expires_at }) => <Moment at={expires_at} /> },
     {
       id: "acts",

@@ -97,6 +97,8 @@ export const people = {
     valid: "Valid for",
     limited: "Scopes",
     created: "Created",
+    used: "Last used",
+    used_recently: "in the last hour",
     expires: "Expires",
     advice: "Copy it now. Only its hash is stored, so it cannot be shown again.",
     none: "You have no tokens",

@@ -38,8 +38,14 @@ def print_tokens(output: Output, found: "Sequence[Token]") -> None:
     """Print tokens, which are without their secrets."""
     output.listed(
         found,
-        (Column("TOKEN"), Column("NAME"), Column("CREATED"), Column("VALID UNTIL"), Column("SCOPES")),
-        lambda each: (each.id, each.name, moment(each.created_at), moment(each.expires_at), scopes_of(each.scopes)),
+        (
+            *(Column("TOKEN"), Column("NAME"), Column("CREATED")),
+            *(Column("LAST USED"), Column("VALID UNTIL"), Column("SCOPES")),
+        ),
+        lambda each: (
+            *(each.id, each.name, moment(each.created_at)),
+            *(moment(each.last_used_at), moment(each.expires_at), scopes_of(each.scopes)),
+        ),
         lambda each: each.id,
     )
 
