@@ -112,6 +112,30 @@ async def test_a_budget_has_thresholds(lab: Stack, person: Person) -> None:
     await expect(budgets.get_by_text("There are no budgets")).to_be_visible()
 
 
+async def test_home_tells_of_a_budget_that_is_used(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    await _has_paid(ada)
+    await ada.page.goto("/c/main")
+    needs = ada.page.get_by_role("main").get_by_role("list")
+    told = needs.get_by_role("link", name="100% of a budget is used")
+    await expect(ada.page.get_by_role("heading", name="Needs attention")).to_be_visible()
+    await expect(told).to_have_count(0)
+
+    budget = {"limit": "0.000001", "thresholds": [{"measure": "actual", "percent": 100}]}
+    try:
+        async with ada.user.session.put("/v1/budgets/user/ada", json=budget) as answer:
+            assert answer.status == 200, await answer.text()
+        # By the event: the page is not read again.
+        await expect(told).to_be_visible(timeout=90_000)
+        await expect(needs).to_contain_text("User ada:")
+        assert await violations(ada.page) == []
+        await told.click()
+        await ada.page.wait_for_url(f"**{LIMITS}")
+    finally:
+        async with ada.user.session.delete("/v1/budgets/user/ada") as answer:
+            assert answer.status == 204, await answer.text()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("tab", ["costs", "limits", "clusters"])
 async def test_everybody_can_use_the_pages(lab: Stack, person: Person, theme: str, tab: str) -> None:

@@ -4,12 +4,13 @@ import { Group, SimpleGrid, Stack, Text, Title, VisuallyHidden } from "@mantine/
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, type ReactNode } from "react";
-import { api, body } from "../api/client";
 import { clusterQuery, profileQuery, refetchQuery } from "../api/queries";
 import type { Money } from "../api/schema";
+import { includes } from "../app/permissions";
 import { MOST_JOBS, type JobList } from "../jobs/list/list";
 import { useJobs } from "../jobs/list/useJobs";
 import { useLiveRefetch } from "../live/useLive";
+import { budgetsQuery, quotasQuery } from "../money/queries";
 import { text } from "../texts";
 import { money } from "../ui/format";
 import { Page } from "../ui/Page";
@@ -32,29 +33,31 @@ export function HomePage() {
   const profile = useQuery(profileQuery);
   const { query: jobs, whole, missing, readOn } = useJobs(cluster);
   const detail = useQuery(clusterQuery(cluster));
-  const quotas = useQuery({
-    queryKey: ["quotas"],
-    queryFn: ({ signal }) => body(api.GET("/v1/quotas", { signal })),
-  });
+  const quotas = useQuery(quotasQuery);
+  const budgets = useQuery(budgetsQuery);
   useLiveRefetch(["cluster."], () => refetchQuery(detail));
   useLiveRefetch(["quota.", ...JOB_ENDS], () => refetchQuery(quotas));
+  useLiveRefetch(["budget."], () => refetchQuery(budgets));
   useLiveRefetch(["job.running", ...JOB_ENDS], () => refetchQuery(profile));
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const user = profile.data?.name ?? "";
+  const admin = profile.data !== undefined && includes(profile.data.role, "admin");
   const found = useMemo(
     () =>
       needs({
         user,
+        admin,
         jobs: jobs.data?.rows ?? [],
         cluster: detail.data,
         quotas: quotas.data?.quotas ?? [],
+        budgets: budgets.data?.budgets ?? [],
         now: minute,
       }),
-    [user, jobs.data, detail.data, quotas.data, minute],
+    [user, admin, jobs.data, detail.data, quotas.data, budgets.data, minute],
   );
   const figures = useFigures(jobs.data, whole, minute);
   const unread = missing !== null || jobs.isError ? text("home.unknown") : null;
-  const complete = whole && !detail.isPending && !quotas.isPending;
+  const complete = whole && !detail.isPending && !quotas.isPending && !budgets.isPending;
   const costs = profile.data?.costs;
   return (
     <Page title={text("app.page.home")}>

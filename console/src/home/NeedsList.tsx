@@ -2,6 +2,7 @@
 
 import { Text } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
+import { amount } from "../money/amounts";
 import { ResumeLink } from "../app/shell/PausedCluster";
 import { text } from "../texts";
 import { UserText, visible } from "../ui/UserText";
@@ -9,6 +10,9 @@ import { money, percent } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import classes from "./HomePage.module.css";
 import type { Need } from "./needs";
+
+/** What stops nothing yet. */
+const MILD: ReadonlySet<Need["kind"]> = new Set(["budget", "quota", "paused"]);
 
 interface Props {
   cluster: string;
@@ -29,7 +33,7 @@ export function NeedsList({ cluster, needs, none }: Props) {
     <ul className={classes.needs}>
       {needs.map((need) => (
         <li key={keyOf(need)} className={classes.need} data-kind={need.kind}>
-          <span aria-hidden>{need.kind === "quota" || need.kind === "paused" ? "◔" : "✕"}</span>
+          <span aria-hidden>{MILD.has(need.kind) ? "◔" : "✕"}</span>
           <NeedText cluster={cluster} need={need} />
         </li>
       ))}
@@ -43,6 +47,8 @@ function keyOf(need: Need): string {
       return `failed ${need.job.job_id}`;
     case "quota":
       return `quota ${need.quota.scope} ${need.quota.name}`;
+    case "budget":
+      return `budget ${need.budget.scope} ${need.budget.name}`;
     case "degraded":
       return `degraded ${need.since} ${need.message}`;
     default:
@@ -88,6 +94,25 @@ function NeedText({ cluster, need }: { cluster: string; need: Need }) {
               left: money(Number(quota.left.amount), quota.left.currency),
               limit: money(Number(quota.limit.amount), quota.limit.currency),
               month: quota.month,
+            })}
+          </Text>
+        </span>
+      );
+    }
+    case "budget": {
+      const { budget, threshold } = need;
+      return (
+        <span>
+          <Link to="/c/$cluster/costs" params={{ cluster }} search={{ tab: "limits" }}>
+            {text(`home.budget_${threshold.measure}`, { percent: threshold.percent })}
+          </Link>{" "}
+          <Text span size="sm" c="dimmed">
+            {text("home.budget_details", {
+              scope: text(`money.scope.${budget.scope}`),
+              name: visible(budget.name),
+              amount: amount(budget[threshold.measure]),
+              limit: amount(budget.limit),
+              month: budget.month,
             })}
           </Text>
         </span>

@@ -1,16 +1,18 @@
 import { describe, expect, test } from "vitest";
-import type { Job, Money, QuotaView } from "../api/schema";
+import type { BudgetView, Job, Money, QuotaView } from "../api/schema";
 import { counted, figure } from "./counts";
 import { needs } from "./needs";
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
+
+const NOTHING = { user: "ada", admin: false, jobs: [], cluster: undefined, quotas: [], budgets: [], now: NOW };
 
 function failed(id: number, ended: string | null, user = "ada"): Job {
   return { job_id: String(id), name: "fit", user, uid: 1, state: "FAILED", partition: "main", submitted_at: "2026-01-01T00:00:00Z", ended_at: ended } as Job;
 }
 
 function found(jobs: Job[]) {
-  return needs({ user: "ada", jobs, cluster: undefined, quotas: [], now: NOW });
+  return needs({ ...NOTHING, jobs });
 }
 
 function money(amount: string): Money {
@@ -43,9 +45,61 @@ describe("what needs a person", () => {
       ["0.000000", "0.000000"],
     ].map(([used = "", limit = ""]) => ({ scope: "user", name: limit, used: money(used), limit: money(limit), left: money("0") }) as QuotaView);
 
-    const told = needs({ user: "ada", jobs: [], cluster: undefined, quotas: shares, now: NOW });
+    const told = needs({ ...NOTHING, quotas: shares });
 
     expect(told.map((need) => (need.kind === "quota" ? need.share : null))).toEqual([0.8, 1]);
+  });
+});
+
+describe("budgets that have reached a threshold", () => {
+  const at = "2026-01-01T01:00:00Z";
+  const budget = (scope: BudgetView["scope"], name: string, crossed: string[], month = "2026-01") =>
+    ({
+      scope,
+      name,
+      month,
+      limit: money("100"),
+      actual: money("81"),
+      forecast: money("120"),
+      thresholds: [
+        ["actual", 50],
+        ["actual", 80],
+        ["forecast", 100],
+      ].map(([measure, percent]) => ({ measure, percent, crossed_at: crossed.includes(`${measure} ${percent}`) ? at : null })),
+    }) as BudgetView;
+  const told = (admin: boolean, ...budgets: BudgetView[]) =>
+    needs({ ...NOTHING, admin, budgets }).map((need) =>
+      need.kind === "budget" ? `${need.budget.scope} ${need.budget.name}: ${need.threshold.measure} ${need.threshold.percent}` : need.kind,
+    );
+
+  test("are told by the highest one, and what was used before the forecast", () => {
+    expect(told(false, budget("user", "ada", ["actual 50", "actual 80", "forecast 100"]))).toEqual(["user ada: actual 80"]);
+    expect(told(false, budget("user", "ada", ["forecast 100"]))).toEqual(["user ada: forecast 100"]);
+    expect(told(false, budget("user", "ada", []))).toEqual([]);
+  });
+
+  test("are told no more when the limit was raised", () => {
+    expect(told(false, { ...budget("user", "ada", ["actual 80", "forecast 100"]), limit: money("1000") })).toEqual([]);
+    expect(told(false, { ...budget("user", "ada", ["actual 80"]), actual: null })).toEqual(["user ada: actual 80"]);
+  });
+
+  test("of the month before are told no more", () => {
+    expect(told(false, budget("user", "ada", ["actual 80"], "2025-12"))).toEqual([]);
+  });
+
+  test("are one's own, for an admin also those of the tenant, and not those of other people", () => {
+    const budgets = [
+      budget("user", "ada", ["actual 80"]),
+      budget("tenant", "acme", ["actual 80"]),
+      budget("account", "physics", ["actual 80"]),
+    ];
+
+    expect(told(false, ...budgets.slice(0, 2))).toEqual(["user ada: actual 80"]);
+    expect(told(true, ...budgets, budget("user", "grace", ["actual 80"]))).toEqual([
+      "user ada: actual 80",
+      "tenant acme: actual 80",
+      "account physics: actual 80",
+    ]);
   });
 });
 

@@ -1,6 +1,6 @@
-/** What needs the person now: failed jobs of the last day, quotas that are nearly used, a cluster in trouble. */
+/** What needs the person now: failed jobs of the last day, budgets and quotas that are nearly used, a cluster in trouble. */
 
-import type { ClusterDetail, Job, QuotaView } from "../api/schema";
+import type { BudgetView, ClusterDetail, Job, QuotaView } from "../api/schema";
 import { share } from "../money/amounts";
 import { stateGroup } from "../ui/jobStates";
 
@@ -9,7 +9,10 @@ export type Need =
   | { kind: "degraded"; message: string; since: string }
   | { kind: "disconnected" }
   | { kind: "paused" }
-  | { kind: "quota"; quota: QuotaView; share: number };
+  | { kind: "quota"; quota: QuotaView; share: number }
+  | { kind: "budget"; budget: BudgetView; threshold: Threshold };
+
+type Threshold = BudgetView["thresholds"][number];
 
 const DAY_MS = 86_400_000;
 /** The most failed jobs that are named. */
@@ -19,18 +22,27 @@ const NEARLY_USED = 0.8;
 
 interface Read {
   user: string;
+  /** Whether they are an admin, who sees everybody's budgets. */
+  admin: boolean;
   jobs: Iterable<Job>;
   cluster: ClusterDetail | undefined;
   quotas: readonly QuotaView[];
+  budgets: readonly BudgetView[];
   now: number;
 }
 
-export function needs({ user, jobs, cluster, quotas, now }: Read): Need[] {
+export function needs({ user, admin, jobs, cluster, quotas, budgets, now }: Read): Need[] {
   const found: Need[] = [];
   if (cluster !== undefined) {
     if (cluster.state === "paused") found.push({ kind: "paused" });
     if (cluster.connection_state === "disconnected") found.push({ kind: "disconnected" });
     for (const { message, since } of cluster.degraded ?? []) found.push({ kind: "degraded", message, since });
+  }
+  const month = new Date(now).toISOString().slice(0, "2026-01".length);
+  for (const budget of budgets) {
+    const mine = budget.scope === "user" ? !admin || budget.name === user : admin;
+    const threshold = mine && budget.month === month ? reached(budget) : undefined;
+    if (threshold !== undefined) found.push({ kind: "budget", budget, threshold });
   }
   for (const quota of quotas) {
     const used = share(quota.used, quota.limit);
@@ -38,6 +50,19 @@ export function needs({ user, jobs, cluster, quotas, now }: Read): Need[] {
   }
   for (const job of failedOf(user, jobs, now)) found.push({ kind: "failed", job });
   return found;
+}
+
+/**
+ * The highest threshold that was reached this month; one of what was used counts for more than one of the forecast. Not
+ * one that is not reached any more: the limit was raised, or the forecast has fallen.
+ */
+function reached({ thresholds, limit, ...amounts }: BudgetView): Threshold | undefined {
+  const crossed = thresholds.filter(({ measure, percent, crossed_at }) => {
+    const amount = amounts[measure];
+    return crossed_at !== null && (amount === null || share(amount, limit) * 100 >= percent);
+  });
+  const weight = ({ measure, percent }: Threshold) => (measure === "actual" ? 1e9 : 0) + percent;
+  return crossed.reduce<Threshold | undefined>((most, each) => (most === undefined || weight(each) > weight(most) ? each : most), undefined);
 }
 
 /** The person's jobs that failed within a day: those that ended last, the newest first. */

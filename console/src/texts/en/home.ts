@@ -24,6 +24,9 @@ export const home = {
   disconnected_details: "Running jobs continue. No workers start or stop until it is back.",
   paused: "This cluster is paused",
   paused_details: "Jobs are accepted and wait. An admin can resume it.",
+  budget_actual: "{{percent}}% of a budget is used",
+  budget_forecast: "{{percent}}% of a budget is the forecast",
+  budget_details: "{{scope}} {{name}}: {{amount}} of {{limit}} in {{month}}",
   quota_low: "{{percent}} of a quota is used",
   quota_details: "{{scope}} {{name}}: {{left}} left of {{limit}} in {{month}}",
 } as const;
