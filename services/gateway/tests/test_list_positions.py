@@ -10,7 +10,7 @@ from clusterra_contracts.identity import now
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.bus.event_positions import LAG, REMEMBERED, EventPositions
 from clusterra_gateway.bus.requests import SlurmRequests
-from clusterra_gateway.templates.schedule import ScheduleRecords
+from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus
