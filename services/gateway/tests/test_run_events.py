@@ -67,6 +67,7 @@ async def end_job(world: World, job_id: str, state: str, kind: JobKind) -> None:
     await EventPublisher(world.client, "proxy").publish(world.acme.ref, fact, version=f"{job_id}-{state}", time=now())
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_each_attempt_of_a_run_has_one_beginning_and_one_end(world: World) -> None:
     """Nobody reads the run: the ends of its jobs are enough."""
     ada = await world.login("ada@acme.example")
@@ -88,6 +89,7 @@ async def test_each_attempt_of_a_run_has_one_beginning_and_one_end(world: World)
     assert len({event.id for event in events_of(reader.events, run_id)}) == 4
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 async def test_a_cancelled_run_tells_its_end_once_its_jobs_have_ended(world: World) -> None:
     ada = await world.login("ada@acme.example")
     async with sse_reader(ada, STREAM) as reader:
@@ -155,15 +157,15 @@ async def test_another_person_does_not_see_the_events_of_a_run(world: World) -> 
 
 async def test_an_event_that_a_dead_gateway_left_behind_is_sent(world: World) -> None:
     ada = await world.login("ada@acme.example")
-    run_id = await started(ada, "get")
 
     async def away(*_message: object) -> None:
         raise ConnectionError("NATS is away")
 
     died = WorkflowRecords(world.store, Outbox(world.store, away, clock=lambda: now().timestamp() - 60))
     async with sse_reader(ada, STREAM) as reader:
+        run_id = await started(ada, "get")
         await died.change(REF, run_id, lambda workflow: transitions.observed(workflow, {"1": "FAILED"}, now()))
-        await told(reader, run_id, "run.failed")
+        await told(reader, run_id, "run.started", "run.failed")
 
 
 async def test_a_run_whose_event_is_not_sent_is_not_forgotten_before(

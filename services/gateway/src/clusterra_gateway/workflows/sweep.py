@@ -108,7 +108,8 @@ class WorkflowSweep:
             workflow = await self._controller.refreshed(ref, workflow, reader=None, strict=True)
         except RpcFailed as failed:
             log.warning("run_not_read", run_id=run_id, reason=failed.error.detail)
-            raise Unfinished from None
+            if failed.error.kind == "unavailable":
+                raise Unfinished from None
         if not workflow.over:
             self._wait(key, workflow)
 
