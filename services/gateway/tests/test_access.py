@@ -32,7 +32,9 @@ async def test_a_token_is_shown_once_and_works_until_it_is_revoked(world: World)
         listed = await answer.json()
 
     assert listed["total"] == 1
-    assert listed["tokens"] == [{key: made[key] for key in ("id", "name", "created_at", "expires_at", "scopes")}]
+    assert listed["tokens"] == [
+        {key: made[key] for key in ("id", "name", "created_at", "expires_at", "scopes", "last_used_at")}
+    ]
     assert await status_with(program, made["token"]) == 200
 
     async with browser.delete(f"/v1/users/me/tokens/{made['id']}") as answer:
