@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.events import ScaleFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
+from clusterra_contracts.rpc.alternatives import MOST_OF_CHANGE
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob
 from clusterra_contracts.rpc.simulate import SimulatePolicy, Simulation
 from clusterra_contracts.rpc.slurm import Viewer
@@ -98,6 +100,10 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
         state = await cluster.last_desired()
         assert state is not None
         assert (bought.generation, bought.decided_at) == (state.generation, state.decided_at)
+        event = await until(cluster.last_event, seconds=90, what="the event of the purchase", every=0.05)
+        assert isinstance(event.data, ScaleFact)
+        assert event.data.changes[0].compared_jobs == ("1",)
+        assert event.data.changes[0].alternatives == ordered.alternatives[:MOST_OF_CHANGE]
         assert "held by its owner" in (await explanation_of(cluster, "2")).text
         assert await error_kind(cluster, "1", BOB) == "not_found"
         assert await error_kind(cluster, "3") == "not_found"
@@ -121,6 +127,7 @@ async def test_a_job_is_explained_from_its_submit_to_its_end(
     file = tmp_path / "decisions" / f"{cluster.ref.key}.jsonl"
     done = CliRunner().invoke(command, ["replay", str(file), "--json"])
     summary = json.loads(done.stdout)
+    assert "alternatives" not in file.read_text()
     assert (done.exit_code, summary["different"], summary["bad"]) == (0, 0, [])
     assert summary["decisions"] >= 1
     assert "jwt" not in file.read_text().replace('"jwt_key":"file:/dev/null"', "")

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Discriminator, FailFast, Field, StringConstrain
 
 from clusterra_contracts.condition import Reason
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, PastMoment, ShapeName, Wire, WorkerName
+from clusterra_contracts.rpc.alternatives import AlternativesOfChange
 
 JobKind = Literal[
     "job.submitted",
@@ -214,6 +215,11 @@ class ShapeChange(Wire):
     """The purpose of the change, for people to read."""
     job_ids: Annotated[tuple[JobId, ...], FailFast()] = ()
     """The pending jobs that the change is for, at most 100 of them."""
+    compared_jobs: Annotated[tuple[JobId, ...], FailFast(), Field(exclude_if=lambda ids: not ids)] = ()
+    """Those of `job_ids` that ask for what the first of them asks for; empty without `alternatives`."""
+    alternatives: Annotated[AlternativesOfChange, FailFast()] = ()
+    """The shapes that were compared when workers were bought, for one of `compared_jobs` as if it were alone. Empty
+    where none are bought for jobs, and from a release that does not tell."""
 
 
 class ScaleFact(Wire):

@@ -31,6 +31,8 @@ Lack = Literal["cpus", "memory", "gpus"]
 
 MOST_ALTERNATIVES = 20
 """How many shapes are told."""
+MOST_OF_CHANGE = 5
+"""How many shapes are told of a change of the desired state."""
 
 
 class Alternative(Wire):
@@ -59,3 +61,11 @@ class Alternative(Wire):
 Alternatives = Annotated[tuple[Alternative, ...], Field(max_length=MOST_ALTERNATIVES)]
 """The shapes of the catalogue, the nearest first: no shape twice. Empty where the planner does not plan for the job,
 and from a release that does not tell."""
+
+
+def _is_empty(given: tuple[Alternative, ...]) -> bool:
+    return not given
+
+
+AlternativesOfChange = Annotated[tuple[Alternative, ...], Field(max_length=MOST_OF_CHANGE, exclude_if=_is_empty)]
+"""The same for a change of the desired state, left out where it is empty: the release before reads such a record."""

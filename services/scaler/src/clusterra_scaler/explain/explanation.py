@@ -1,6 +1,5 @@
 """Explains one job from the last decision that had a complete queue."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,14 +13,14 @@ from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.explain.alternatives import Offered, for_running, for_waiting
 from clusterra_scaler.explain.blocking import cause_of, cause_text, moment_text
-from clusterra_scaler.explain.forecast import Forecast
+from clusterra_scaler.explain.forecast import Forecast, is_job_or_task, waiting_groups
 from clusterra_scaler.explain.purchases import PurchaseHistory
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.observed.supply import shape_of
 from clusterra_scaler.planner.placement.plan import Plan
-from clusterra_scaler.planner.requests.demand import Demand, demand_of
+from clusterra_scaler.planner.requests.demand import demand_of
 from clusterra_scaler.planner.requests.job_costs import JobCosts
 
 NAMED_PLACES = 100
@@ -49,8 +48,8 @@ def explanation(job_id: JobId, viewer: Viewer, inputs: ExplanationInputs, at: da
     A pending task is explained by the one record that Slurm keeps for all pending tasks of its array.
     """
     snapshot = inputs.observation.snapshot
-    running = [job for job in snapshot.running or () if _matches(job_id, job.job_id)]
-    pending = _pending(job_id, snapshot.pending or ())
+    running = [job for job in snapshot.running or () if is_job_or_task(job_id, job.job_id)]
+    pending = waiting_groups(job_id, snapshot.pending or ())
     if not pending and not running:
         pending = [group for group in snapshot.pending or () if _has_task(group, job_id)][:1]
     uids = {group.uid for group in pending} | {job.uid for job in running}
@@ -59,11 +58,6 @@ def explanation(job_id: JobId, viewer: Viewer, inputs: ExplanationInputs, at: da
     if pending:
         return _of_pending(job_id, pending, running, inputs, at)
     return _of_running(job_id, running, inputs)
-
-
-def _matches(job_id: JobId, other: JobId) -> bool:
-    """Whether `other` is the job, or a task of it if it is an array."""
-    return other == job_id or ("_" not in job_id and other.partition("_")[0] == job_id)
 
 
 def _has_task(group: PendingJobs, job_id: JobId) -> bool:
@@ -75,18 +69,6 @@ def _has_task(group: PendingJobs, job_id: JobId) -> bool:
     return ranges is None or any(first <= int(task) <= last for first, last in ranges)
 
 
-def _pending(job_id: JobId, pending: Sequence[PendingJobs]) -> list[PendingJobs]:
-    """The group that a job waits in; for a heterogeneous job the groups of all its components."""
-    found = [group for group in pending if job_id in group.job_ids]
-    if not found:
-        return [group for group in pending if any(_matches(job_id, each) for each in group.job_ids)][:1]
-    first = found[0]
-    if first.het_job_id is None:
-        return found[:1]
-    components = (group for group in pending if (group.het_job_id, group.uid) == (first.het_job_id, first.uid))
-    return sorted(components, key=lambda group: group.het_offset)
-
-
 def _of_pending(
     job_id: JobId, groups: list[PendingJobs], running: list[RunningJob], inputs: ExplanationInputs, at: datetime
 ) -> Explanation:
@@ -95,7 +77,7 @@ def _of_pending(
     explained = blocked[0] if blocked else groups[0]
     cause = cause_of(explained, at)
     demand = demand_of(groups, new_workers(observation.binding.catalogue))
-    forecast = _forecast(groups, demand, plan, shadow=inputs.shadow)
+    forecast = Forecast.of(groups, demand, plan, shadow=inputs.shadow)
     alternatives: Alternatives = ()
     sentences = [f"{len(running)} of its tasks {'is' if len(running) == 1 else 'are'} running."] if running else []
     other_partitions = [
@@ -133,17 +115,6 @@ def _of_pending(
         generation=inputs.state.generation,
         snapshot_generation=observation.snapshot.generation,
         as_of=observation.snapshot.taken_at,
-    )
-
-
-def _forecast(groups: Sequence[PendingJobs], demand: Demand, plan: Plan, *, shadow: bool) -> Forecast:
-    first = demand.job_ids[0]
-    return Forecast(
-        groups,
-        demand,
-        plan.places.get(first, ()),
-        tuple(unmet for unmet in plan.unmet if unmet.demand.job_ids[0] == first),
-        frozenset(shape for shape, count in plan.new.items() if count) if shadow else frozenset(),
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from clusterra_contracts import gres
 from clusterra_contracts.constraints import parse
 from clusterra_contracts.demand import Need
-from clusterra_contracts.identity import ShapeName
+from clusterra_contracts.identity import JobId, ShapeName
 from clusterra_contracts.job_price import requests_memory, usd_per_hour
 from clusterra_contracts.queue import PendingJobs
 from clusterra_contracts.shape_fit import holds
@@ -16,7 +16,7 @@ from clusterra_contracts.shapes import Shape
 
 from clusterra_scaler.planner.estimates.provisioning_latency import ProvisioningLatency
 from clusterra_scaler.planner.observed.observation import Observation
-from clusterra_scaler.planner.placement.plan import Place, Unmet
+from clusterra_scaler.planner.placement.plan import Place, Plan, Unmet
 from clusterra_scaler.planner.requests.demand import Demand
 
 _NAMED_WORKERS = 3
@@ -35,6 +35,18 @@ class Forecast:
     """Those of the jobs that get no worker now."""
     not_bought: frozenset[ShapeName] = frozenset()
     """Shapes that the plan would buy but the scaler does not, because it is in shadow mode."""
+
+    @classmethod
+    def of(cls, groups: Sequence[PendingJobs], demand: Demand, plan: Plan, *, shadow: bool) -> "Forecast":
+        """What a plan has for a demand of these groups."""
+        first = demand.job_ids[0]
+        return cls(
+            groups,
+            demand,
+            plan.places.get(first, ()),
+            tuple(unmet for unmet in plan.unmet if unmet.demand.job_ids[0] == first),
+            frozenset(shape for shape, count in plan.new.items() if count) if shadow else frozenset(),
+        )
 
     def text(self, observation: Observation, at: datetime) -> str:
         """Describe which workers the jobs wait for, or why there are none."""
@@ -172,3 +184,20 @@ def _mean_usd_per_hour(need: Need, places: Sequence[tuple[Shape, int]], *, with_
         if holds(shape, need) and allows(shape.worker.features)
     ]
     return sum(cost * count for cost, count in costs) / sum(count for _, count in costs) if costs else 0.0
+
+
+def is_job_or_task(job_id: JobId, other: JobId) -> bool:
+    """Whether `other` is the job, or a task of it if it is an array."""
+    return other == job_id or ("_" not in job_id and other.partition("_")[0] == job_id)
+
+
+def waiting_groups(job_id: JobId, pending: Sequence[PendingJobs]) -> list[PendingJobs]:
+    """The group that a job waits in; for a heterogeneous job the groups of all its components."""
+    found = [group for group in pending if job_id in group.job_ids]
+    if not found:
+        return [group for group in pending if any(is_job_or_task(job_id, each) for each in group.job_ids)][:1]
+    first = found[0]
+    if first.het_job_id is None:
+        return found[:1]
+    components = (group for group in pending if (group.het_job_id, group.uid) == (first.het_job_id, first.uid))
+    return sorted(components, key=lambda group: group.het_offset)

@@ -1,0 +1,52 @@
+"""Tells with each purchase of a decision which other shapes there were, for as long as its event is kept.
+
+It compares after the decision, from the decision's own results: what is decided, and what a replay decides again, does
+not depend on it.
+"""
+
+from dataclasses import replace
+
+from clusterra_contracts.events import ShapeChange
+from clusterra_contracts.rpc.alternatives import MOST_OF_CHANGE
+from clusterra_contracts.shape_fit import new_workers
+
+from clusterra_scaler.explain.alternatives import Offered, for_waiting
+from clusterra_scaler.explain.forecast import Forecast, waiting_groups
+from clusterra_scaler.planner.decide import Decision
+from clusterra_scaler.planner.estimates.run_history import RunHistory
+from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.placement.plan import Plan
+from clusterra_scaler.planner.requests.demand import demand_of
+
+MOST_COMPARED = 10
+"""For how many changes of a decision the shapes are compared: those that buy most. It bounds the time, and the size of
+the decision's event."""
+
+
+def with_alternatives(decision: Decision, observation: Observation, run_history: RunHistory) -> Decision:
+    """The same decision, whose changes that buy workers for jobs tell the shapes that were compared.
+
+    They are compared for the first job of a change that waits, once for each change.
+    """
+    buying = [each for each in decision.changes if each.job_ids and each.replicas_after > each.replicas_before]
+    offered = Offered.of(decision, observation.binding, run_history)
+    if not buying or decision.plan is None or offered is None:
+        return decision
+    most = sorted(buying, key=lambda each: each.replicas_before - each.replicas_after)[:MOST_COMPARED]
+    compared = {each.shape: _compared(each, decision.plan, observation, offered) for each in most}
+    return replace(decision, changes=tuple(compared.get(each.shape, each) for each in decision.changes))
+
+
+def _compared(change: ShapeChange, plan: Plan, observation: Observation, offered: Offered) -> ShapeChange:
+    groups = waiting_groups(change.job_ids[0], observation.snapshot.pending or ())
+    if not groups:
+        return change
+    demand = demand_of(groups, new_workers(observation.binding.catalogue))
+    found = for_waiting(groups, Forecast.of(groups, demand, plan, shadow=False), plan, offered)
+    alike = {job_id for group in groups for job_id in group.job_ids}
+    return change.model_copy(
+        update={
+            "compared_jobs": tuple(job_id for job_id in change.job_ids if job_id in alike),
+            "alternatives": found[:MOST_OF_CHANGE],
+        }
+    )
