@@ -24,6 +24,8 @@ from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.alternatives import ShapeAlternative
+from clusterra_gateway.jobs.past_alternatives import compared_for
+from clusterra_gateway.jobs.stages import SECOND
 from clusterra_gateway.staging.staging_records import JobStagings
 from clusterra_gateway.submission.staged_files import JobStaging
 
@@ -40,8 +42,10 @@ class JobExplanation(ResponseBody):
     `expected_start`. Of a job that has ended: `final_state`, `exit_code`, `signal`, `cancelled_by`, `ended_at`.
     `usd_per_hour` is its share of the price of its workers. `generation` is that of the desired state, and 0 where the
     scaler has not planned with the job yet, or no longer does. `alternatives` are the shapes of the cluster, the
-    nearest first, 20 at most: none where the planner does not plan for the job, and none of a job that has ended.
-    `as_of` is when this was true.
+    nearest first, 20 at most: none where the planner does not plan for the job. Of a job that has ended they are the
+    nearest 5 of the time at which workers were last bought for it, `alternatives_as_of`, at the prices, limits and
+    failures of then, for a job with the same request: none where it ran on workers that were there or had been ordered.
+    `as_of` is when the rest was true.
     """
 
     job_id: JobId
@@ -55,6 +59,8 @@ class JobExplanation(ResponseBody):
     expected_start: Moment | None = None
     usd_per_hour: float | None = None
     alternatives: tuple[ShapeAlternative, ...] = ()
+    alternatives_as_of: Moment | None = None
+    """When the shapes were compared; null where this is `as_of`."""
     shadow: bool = False
     generation: int = 0
     snapshot_generation: int = 0
@@ -191,7 +197,8 @@ class Explanations:
         """Explains why a job waits, where it runs, or how it ended.
 
         Of a waiting job: what was bought for it, its expected start, its cost per hour, and the alternatives:
-        which other shapes the planner does not take for it, and why.
+        which other shapes the planner does not take for it, and why. Of a job that has ended, the alternatives are
+        those of the time when workers were bought for it.
         """
         return json_response(await self.explained(ref, caller.viewer, job_id(request)))
 
@@ -222,6 +229,8 @@ class Explanations:
                 cancelled_by = await self._cancelled_by(ref, viewer, job_id, job.submitted_at)
                 job = job.model_copy(update={"cancelled_by": cancelled_by})
             found = from_job(job, now())
+            if found.state == "ended":
+                found = await self._with_rejected(ref, found, job)
         except RpcFailed as failed:
             if failed.error.kind not in ("not_found", "unavailable"):
                 raise
@@ -239,7 +248,13 @@ class Explanations:
             return None
         cancelled = fact.state == "CANCELLED"
         by = await self._cancelled_by(ref, viewer, job_id, fact.submitted_at) if cancelled else None
-        return from_fact(fact, by, now())
+        return await self._with_rejected(ref, from_fact(fact, by, now()), fact)
+
+    async def _with_rejected(self, ref: ClusterRef, told: JobExplanation, ended: Job | JobFact) -> JobExplanation:
+        """The explanation of a job that has ended, which its viewer may see, with what was compared for it."""
+        before = (ended.started_at or ended.ended_at or told.as_of) + SECOND
+        when, alternatives = await compared_for(self._archive, ref, ended.job_id, ended.submitted_at, before)
+        return told.model_copy(update={"alternatives": alternatives, "alternatives_as_of": when})
 
     async def _cancelled_by(self, ref: ClusterRef, viewer: Viewer, job_id: JobId, submitted_at: datetime) -> str | None:
         """Who cancelled a job, or the whole array of a task, through Clusterra: Slurm may know only our own user."""
