@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +13,14 @@ from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.rpc.simulate import NAMED_GROUPS, SimulatePolicy, Simulation
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_scaler.decisions.lanes import DecisionLanes
+from clusterra_scaler.decisions.log import decision_log
+from clusterra_scaler.decisions.record import DecisionInputs, DecisionOutput, DecisionRecord
 from clusterra_scaler.explain.estimate import EstimateInputs
 from clusterra_scaler.explain.estimate_service import MAX_WAITING, EstimateService
-from clusterra_scaler.explain.simulation import simulate
+from clusterra_scaler.explain.simulation import simulate, simulate_past
 from clusterra_scaler.planner.decide import decide
 from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.plan import AT_QUOTA
 from estimate_examples import inputs_of
@@ -156,6 +160,53 @@ def test_a_simulation_is_what_the_planner_decides_and_changes_nothing(
     assert simulated(inputs).changed == answer.present
     assert answer.changed.placed + answer.changed.waiting == sum(each.count for each in pending)
     assert sum(each.workers for each in answer.changed.shapes) <= most
+
+
+def recorded(view: Observation, generation: int) -> DecisionRecord:
+    """The record of the decision on an observation that made a desired state."""
+    before = FleetState.initial(START).model_copy(update={"generation": generation - 1})
+    made_from = DecisionInputs(view, before, ObservationHistory())
+    return DecisionRecord(SUBJECT.ref, False, made_from, DecisionOutput.of(made_from.decide()))
+
+
+@given(JOBS, st.sampled_from(("family", "packing")), st.integers(0, 6))
+def test_from_an_earlier_queue_the_present_decision_is_the_one_that_was_made(
+    queue: list[PendingJobs], name: str, most: int
+) -> None:
+    pending = tuple(each.model_copy(update={"job_ids": (str(i),)}) for i, each in enumerate(queue, start=1))
+    record = recorded(observation(snapshot(pending), name=name), 7)
+    asked = request(observation(snapshot(), name="family", idle_seconds=9.0), max_workers=most)
+
+    answer = simulate_past(asked.model_copy(update={"generation": 7, "fields": ("max_workers", "newer")}), record)
+
+    assert {each.shape: each.workers for each in answer.present.shapes} == {
+        each.shape: each.replicas for each in record.decided.state.targets if each.replicas
+    }
+    # Only the field that is tried is otherwise.
+    tried = simulated(undecided(observation(snapshot(pending), name=name)), max_workers=most)
+    assert answer.changed == tried.changed
+    assert (answer.generation, answer.shadow) == (record.decided.state.generation, False)
+    assert (answer.as_of, answer.snapshot_generation) == (tried.as_of, tried.snapshot_generation)
+
+
+async def test_an_earlier_queue_is_read_from_the_decision_log(tmp_path: Path) -> None:
+    asked = request(FOUR, max_workers=1).model_copy(update={"generation": 5, "fields": ("max_workers",)})
+    with decision_log(tmp_path, 1024 * 1024) as log:
+        assert log is not None
+        log.append(recorded(FOUR, 5))
+    with DecisionLanes() as lanes, decision_log(tmp_path, 1024 * 1024) as log:
+        # It needs no decision of this process.
+        service = EstimateService(SUBJECT.ref, lanes, asyncio.Lock(), log)
+        answer = await service.simulate(SUBJECT, asked)
+        refused = []
+        for other in (service, EstimateService(SUBJECT.ref, lanes, asyncio.Lock())):
+            with pytest.raises(RpcFailed) as failed:
+                await other.simulate(SUBJECT, asked.model_copy(update={"generation": 6}))
+            refused.append(failed.value.error)
+
+    assert (answer.generation, answer.present.placed) == (5, 4)
+    assert answer.changed.waiting > 0
+    assert [(each.kind, each.hint) for each in refused] == [("not_found", "compare with the present queue instead")] * 2
 
 
 async def test_simulations_wait_with_the_estimates() -> None:

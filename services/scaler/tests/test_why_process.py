@@ -165,6 +165,51 @@ async def test_an_estimate_is_made_between_decisions_and_changes_nothing(
         assert state is None or not any(target.replicas for target in state.targets or ())
 
 
+async def test_another_policy_is_tried_on_the_queue_of_an_earlier_decision(
+    environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
+) -> None:
+    await bind(client, cluster.ref)
+    subject = subjects.scaler(cluster.ref, "simulate")
+    policy = binding(idle_seconds=0.5, max_workers=20, most={"compute-xs": 0}, name="packing").policy
+    asked = SimulatePolicy(policy=policy, fields=("most", "name"))
+
+    async def simulated(generation: int | None) -> Simulation:
+        return await call(client, subject, asked.model_copy(update={"generation": generation}), Simulation)
+
+    async with scaler(environment, tmp_path):
+        cluster.pending = (group("1", cpus=2),)
+        await cluster.publish_snapshot()
+        await cluster.publish_heartbeat()
+        ordered = await until_explained(cluster, "1", "has been ordered but has not started yet")
+        (bought,) = ordered.bought
+
+        async def withdrawn() -> Simulation | None:
+            cluster.pending = ()
+            await cluster.publish_snapshot()
+            found = await simulated(None)
+            return found if not found.present.shapes else None
+
+        present = await until(withdrawn, seconds=90, what="a decision without the job", every=0.05)
+
+        async def logged() -> Simulation | None:
+            try:
+                return await simulated(bought.generation)
+            except RpcFailed:
+                return None
+
+        then = await until(logged, seconds=90, what="the decision in the log", every=0.05)
+        with pytest.raises(RpcFailed) as unknown:
+            await simulated(10_000)
+
+    assert (present.generation, then.generation) == (None, bought.generation)
+    assert then.snapshot_generation < present.snapshot_generation
+    assert [(each.shape, each.new) for each in then.present.shapes] == [("compute-xs", 1)]
+    assert [each.new for each in then.changed.shapes] == [1]
+    assert then.changed.shapes[0].shape != "compute-xs"
+    assert then.as_of <= bought.decided_at < present.as_of
+    assert (unknown.value.error.kind, bool(unknown.value.error.hint)) == ("not_found", True)
+
+
 async def test_shadow_mode_decides_and_explains_but_does_nothing(
     environment: dict[str, str], cluster: Neighbours, client: Client, tmp_path: Path
 ) -> None:

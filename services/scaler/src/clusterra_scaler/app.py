@@ -20,7 +20,7 @@ from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.decisions.lanes import DecisionLanes
-from clusterra_scaler.decisions.log import decision_log
+from clusterra_scaler.decisions.log import LARGE, decision_log
 from clusterra_scaler.fleet_table import FLEETS, FORMS, TABLES
 from clusterra_scaler.fleets import SERVICE, Fleets
 from clusterra_scaler.forgetting import Forgetting
@@ -35,8 +35,10 @@ async def app(service: Service) -> AsyncIterator[None]:
     settings = service.settings
     assert isinstance(settings, Settings)  # noqa: S101 - main passes these settings
     registry = Registry()
+    logs = settings.decision_log_dir
     with (
-        decision_log(settings.decision_log_dir, settings.decision_log_bytes) as decisions,
+        # A cluster may have been large before.
+        decision_log(logs, settings.decision_log_bytes, *([logs / LARGE] if logs is not None else ())) as decisions,
         DecisionLanes() as lanes,
     ):
         async with DynamoDBStore(table_prefix=settings.table_prefix) as store:

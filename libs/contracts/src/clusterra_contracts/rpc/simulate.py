@@ -1,6 +1,6 @@
-"""`scaler.<tenant>.<cluster>.simulate`: what the planner decides now, under the present policy and under another one.
+"""`scaler.<tenant>.<cluster>.simulate`: what the planner decides under the present policy and under another one.
 
-Both decisions are made from the same snapshot, and thrown away.
+Both decisions are made from the same snapshot, the present one or that of an earlier decision, and thrown away.
 """
 
 from typing import Annotated, ClassVar
@@ -17,6 +17,9 @@ NAMED_JOBS = 20
 NAMED_GROUPS = 100
 """How many groups of jobs a simulation tells of."""
 
+MAX_FIELDS = 100
+"""More than a policy has."""
+
 
 class SimulatePolicy(Wire):
     """Decide under this policy, too. Its `mode` counts for nothing: nothing is done."""
@@ -24,6 +27,11 @@ class SimulatePolicy(Wire):
     schema_name: ClassVar[str] = "simulate.policy.v1"
 
     policy: ScalingPolicy
+    generation: Annotated[int, Field(ge=1)] | None = None
+    """Decide from what the decision of this desired state was made from, while the scaler has it in its decision log;
+    None: from what is known now. A release that does not know it decides from now, and its answer names none."""
+    fields: Annotated[tuple[str, ...], Field(max_length=MAX_FIELDS)] = ()
+    """With a `generation`: the fields of `policy` that are tried. All others are as the decision had them."""
 
 
 class SimulatedShape(Wire):
@@ -70,7 +78,10 @@ class SimulatedDecision(Wire):
 
 
 class Simulation(Wire):
-    """Two decisions from one snapshot of the queue."""
+    """Two decisions from one snapshot of the queue.
+
+    `present` is what the cluster's policy decides; with a `generation` the policy that it had then.
+    """
 
     schema_name: ClassVar[str] = "simulation.v1"
 
@@ -83,3 +94,5 @@ class Simulation(Wire):
     snapshot_generation: int
     as_of: Moment
     """When the read of the queue began."""
+    generation: int | None = None
+    """The desired state of the earlier decision whose inputs these are; None: the inputs are the present ones."""

@@ -2,22 +2,26 @@
 
 A full file is rotated: it is renamed after the moment of the decision that no longer fits. The total size is bounded
 by deleting the oldest files. Decisions never wait for the log: a thread writes it, and records that it cannot write
-are dropped and counted.
+are dropped and counted. Another thread reads it, for one who asks at a time.
 """
 
+import asyncio
 import os
 import queue
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import structlog
+from clusterra_contracts.identity import ClusterRef
 from prometheus_client import Counter
 from pydantic_core import PydanticSerializationError
 
 from clusterra_scaler.decisions.record import RECORD, DecisionRecord
+from clusterra_scaler.decisions.search import recorded
 
 log = structlog.get_logger(__name__)
 
@@ -30,19 +34,22 @@ STOP_SECONDS = 5.0
 WARN_AGAIN_SECONDS = 600.0
 """Minimum interval between two warnings about dropped records."""
 
+LARGE = "large"
+"""The directory of the log of the process for large clusters, in that of the scaler: a directory has one writer."""
+
 RECORDS = Counter("clusterra_scaler_decision_records_total", "Records for the decision log, by outcome", ("outcome",))
 
 
 @contextmanager
-def decision_log(directory: Path | None, max_bytes: int) -> Iterator["DecisionLog | None"]:
+def decision_log(directory: Path | None, max_bytes: int, *others: Path) -> Iterator["DecisionLog | None"]:
     """Open the log for a block, and write the waiting records at its end. Without a directory there is no log (None).
 
-    Each scaler process needs a directory of its own.
+    Each scaler process needs a directory of its own. `others` are directories of logs that are read, too.
     """
     if directory is None:
         yield None
         return
-    opened = DecisionLog(directory, max_bytes)
+    opened = DecisionLog(directory, max_bytes, *others)
     thread = threading.Thread(target=opened.write_until_stopped, name="decision-log", daemon=True)
     thread.start()
     try:
@@ -55,8 +62,10 @@ def decision_log(directory: Path | None, max_bytes: int) -> Iterator["DecisionLo
 class DecisionLog:
     """Takes records from one thread and writes them in another."""
 
-    def __init__(self, directory: Path, max_bytes: int) -> None:
+    def __init__(self, directory: Path, max_bytes: int, *others: Path) -> None:
         self._directory = directory
+        self._read_directories = (directory, *others)
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="decision-log-reader")
         self._max_bytes = max_bytes
         self._waiting: queue.Queue[DecisionRecord | None] = queue.Queue(QUEUE_LENGTH)
         self._bytes: int | None = None
@@ -70,13 +79,23 @@ class DecisionLog:
         except queue.Full:
             self._drop(record, "the disk is slower than the decisions")
 
+    async def find(self, ref: ClusterRef, generation: int) -> DecisionRecord | None:
+        """The record of the decision that made this desired state of a cluster; None if the log does not have it.
+
+        It may not be written yet, deleted already, in the log of another scaler, or too far back to be looked for.
+        """
+        return await asyncio.get_running_loop().run_in_executor(
+            self._reading, recorded, self._read_directories, ref, generation
+        )
+
     def write_until_stopped(self) -> None:
         """Write the queued records: the main function of the writing thread."""
         while (record := self._waiting.get()) is not None:
             self._write_or_drop(record)
 
     def stop(self) -> None:
-        """Make the writing thread end once the queue is empty."""
+        """Make the writing thread end once the queue is empty, and the reading one soon."""
+        self._reading.shutdown(wait=False, cancel_futures=True)
         with suppress(queue.Full):
             self._waiting.put(None, timeout=STOP_SECONDS)
 

@@ -17,9 +17,10 @@ from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_scaler.decisions.lanes import DecisionLanes
+from clusterra_scaler.decisions.log import DecisionLog
 from clusterra_scaler.explain.estimate import EstimateInputs, estimate
 from clusterra_scaler.explain.service import QUEUE
-from clusterra_scaler.explain.simulation import simulate
+from clusterra_scaler.explain.simulation import simulate, simulate_past
 from clusterra_scaler.planner.time_limit import DecisionOverdue
 
 MAX_WAITING = 8
@@ -27,13 +28,16 @@ MAX_WAITING = 8
 
 
 class EstimateService:
-    """Estimates jobs and simulates policies from the inputs of the last decision.
+    """Estimates jobs and simulates policies from the inputs of the last decision, or of one in the decision log.
 
     It does one at a time, and none beside a decision.
     """
 
-    def __init__(self, ref: ClusterRef, lanes: DecisionLanes, deciding: asyncio.Lock) -> None:
+    def __init__(
+        self, ref: ClusterRef, lanes: DecisionLanes, deciding: asyncio.Lock, decision_log: DecisionLog | None = None
+    ) -> None:
         self._ref = ref
+        self._decision_log = decision_log
         self._lanes = lanes
         self._deciding = deciding
         self._estimating = asyncio.Lock()
@@ -67,27 +71,56 @@ class EstimateService:
 
     async def simulate(self, _subject: Subject, request: SimulatePolicy) -> Simulation:
         """Simulate a policy, after what was asked for before. Raises RpcFailed."""
+        if request.generation is not None:
+            return await self._simulate_past(request, request.generation)
         return await self._in_turn((), lambda inputs: simulate(request, inputs))
+
+    async def _simulate_past(self, request: SimulatePolicy, generation: int) -> Simulation:
+        """Simulate a policy from the inputs of an earlier decision, which are read before it is its turn."""
+        if self._decision_log is None:
+            raise _not_found("the scaler does not log its decisions")
+        async with self._counted():
+            record = await self._decision_log.find(self._ref, generation)
+            if record is None:
+                raise _not_found(f"the scaler does not have the inputs of decision {generation} any more")
+            async with self._turn():
+                queue = record.given.observation.snapshot
+                return await self._lanes.run(queue, lambda: simulate_past(request, record))
 
     async def _in_turn[T](self, more: tuple[PendingJobs, ...], compute: Callable[[EstimateInputs], T]) -> T:
         """What `compute` returns, which decides with `more` jobs than wait. Raises RpcFailed."""
+        async with self._counted(), self._turn():
+            inputs = self._inputs
+            if inputs is None:
+                raise _unavailable("the scaler has not read the cluster's queue yet")
+            queue = inputs.observation.snapshot
+            queue = queue.model_copy(update={"pending": (*(queue.pending or ()), *more)})
+            return await self._lanes.run(queue, lambda: compute(inputs))
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        """Be one of those that wait or are computed. Raises RpcFailed if they are too many, or it takes too long."""
         if self._waiting >= MAX_WAITING:
             raise _unavailable("too many estimates of this cluster are asked for")
         self._waiting += 1
         try:
-            async with self._estimating, self._deciding:
-                await self._lanes.turns.take()
-                inputs = self._inputs
-                if inputs is None:
-                    raise _unavailable("the scaler has not read the cluster's queue yet")
-                queue = inputs.observation.snapshot
-                queue = queue.model_copy(update={"pending": (*(queue.pending or ()), *more)})
-                return await self._lanes.run(queue, lambda: compute(inputs))
+            yield
         except DecisionOverdue:
             raise _unavailable("the scaler needs too long to plan this") from None
         finally:
             self._waiting -= 1
 
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Be the only one that decides for the cluster."""
+        async with self._estimating, self._deciding:
+            await self._lanes.turns.take()
+            yield
+
 
 def _unavailable(detail: str) -> RpcFailed:
     return RpcFailed(RpcError(kind="unavailable", detail=detail, hint="try again in a moment"))
+
+
+def _not_found(detail: str) -> RpcFailed:
+    return RpcFailed(RpcError(kind="not_found", detail=detail, hint="compare with the present queue instead"))

@@ -1,7 +1,7 @@
-"""What the planner decides now under the present policy, and under a changed one. Pure functions."""
+"""What the planner decides under a policy, and under a changed one, now or from an earlier queue. Pure functions."""
 
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from clusterra_contracts.identity import ShapeName, WorkerName
 from clusterra_contracts.registry import ScalingPolicy
@@ -18,27 +18,54 @@ from clusterra_contracts.rpc.simulate import (
 from clusterra_contracts.rpc.slurm_nodes import Drain
 from clusterra_contracts.shape_fit import new_workers
 
+from clusterra_scaler.decisions.record import DecisionRecord
 from clusterra_scaler.explain.estimate import EstimateInputs
 from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.requests.demand import startable
 
 
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What both decisions are made from."""
+
+    observation: Observation
+    state: FleetState
+    observation_history: ObservationHistory
+    run_history: RunHistory
+
+
 def simulate(request: SimulatePolicy, inputs: EstimateInputs) -> Simulation:
     """Decide twice from the inputs of an estimate: under the policy that the cluster has, and under the request's."""
-    observation = inputs.observation
+    given = _Inputs(inputs.observation, inputs.state, inputs.observation_history, inputs.run_history)
+    return _simulation(given, request.policy).model_copy(update={"shadow": inputs.shadow})
+
+
+def simulate_past(request: SimulatePolicy, record: DecisionRecord) -> Simulation:
+    """Decide twice from the inputs of an earlier decision: under its policy, and with the fields that are tried."""
+    logged = record.given
+    given = _Inputs(logged.observation, logged.state, logged.observation_history, RunHistory(logged.run_times))
+    tried = {name: getattr(request.policy, name) for name in request.fields if name in ScalingPolicy.model_fields}
+    policy = logged.observation.binding.policy.model_copy(update=tried)
+    return _simulation(given, policy).model_copy(update={"generation": record.decided.state.generation})
+
+
+def _simulation(given: _Inputs, policy: ScalingPolicy) -> Simulation:
+    observation = given.observation
     return Simulation(
-        present=_decided(inputs, observation.binding.policy),
-        changed=_decided(inputs, request.policy),
+        present=_decided(given, observation.binding.policy),
+        changed=_decided(given, policy),
         paused=observation.binding.state == "paused",
-        shadow=inputs.shadow,
         snapshot_generation=observation.snapshot.generation,
         as_of=observation.snapshot.taken_at,
     )
 
 
-def _decided(inputs: EstimateInputs, policy: ScalingPolicy) -> SimulatedDecision:
+def _decided(inputs: _Inputs, policy: ScalingPolicy) -> SimulatedDecision:
     binding = inputs.observation.binding.model_copy(update={"policy": policy})
     observation = replace(inputs.observation, binding=binding)
     decision = decide(observation, inputs.state, inputs.observation_history, inputs.run_history)

@@ -20,7 +20,7 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_scaler.cluster_runner import ClusterRunner
 from clusterra_scaler.control_loop import FencedLease
 from clusterra_scaler.decisions.lanes import DecisionLanes
-from clusterra_scaler.decisions.log import decision_log
+from clusterra_scaler.decisions.log import LARGE, decision_log
 from clusterra_scaler.fleets import SERVICE, FencedOff, Fleets
 from clusterra_scaler.large_process.messages import COMMAND, LINE_BYTES, Changed, Ended, Held, Metrics, Run, Stop, line
 from clusterra_scaler.settings import Settings
@@ -30,15 +30,14 @@ log = structlog.get_logger(__name__)
 METRICS_SECONDS = 5.0
 HELD_FOR_SECONDS = 5.0
 """How long a lease counts as held after the scaler has said so. Less than the time in which another scaler takes it."""
-DECISION_LOG = "large"
-"""The directory of this process's decision log, in that of the scaler: a directory has one writer."""
 
 
 async def serve(settings: Settings, connection: socket.socket) -> None:
     """Do what the scaler at the other end of a connection says, until it closes the connection."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=LINE_BYTES)
-    directory = settings.decision_log_dir / DECISION_LOG if settings.decision_log_dir is not None else None
-    with decision_log(directory, settings.decision_log_bytes) as decisions, DecisionLanes() as lanes:
+    scalers = settings.decision_log_dir
+    own, others = (scalers / LARGE, (scalers,)) if scalers is not None else (None, ())
+    with decision_log(own, settings.decision_log_bytes, *others) as decisions, DecisionLanes() as lanes:
         async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
             client, registry = await bus.connect(settings, SERVICE), Registry()
             try:
