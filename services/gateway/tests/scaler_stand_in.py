@@ -9,7 +9,7 @@ from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.alternatives import Alternative
 from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, EstimateJob
-from clusterra_contracts.rpc.reply import ErrorKind
+from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from clusterra_contracts.rpc.simulate import (
     SimulatedDecision,
     SimulatedShape,
@@ -19,7 +19,7 @@ from clusterra_contracts.rpc.simulate import (
 )
 from clusterra_contracts.rpc.why import ExplainJob, Explanation, JobPlace
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.rpc import serve
+from clusterra_runtime.nats.rpc import RpcFailed, serve
 from nats.aio.subscription import Subscription
 from proxy_stand_in import ProxyStandIn
 
@@ -43,6 +43,10 @@ class ScalerStandIn:
     proxy: ProxyStandIn
     explained: list[ExplainJob] = field(default_factory=list)
     simulated: list[SimulatePolicy] = field(default_factory=list)
+    forgotten: set[int] = field(default_factory=set)
+    """The decisions whose inputs it does not have any more."""
+    knows_past: bool = True
+    """Whether it decides from the inputs of earlier decisions; a release before does not."""
     told: dict[str, Any] = field(default_factory=dict)
     """Values of explanations in place of those of the stand-in."""
     unexplained: ErrorKind | None = None
@@ -92,6 +96,10 @@ class ScalerStandIn:
 
     async def _simulate(self, _subject: Subject, request: SimulatePolicy) -> Simulation:
         self.simulated.append(request)
+        if request.generation in self.forgotten:
+            raise RpcFailed(
+                RpcError(kind="not_found", detail="it is gone", hint="compare with the present queue instead")
+            )
         bought = SimulatedShape(shape="compute-xs", workers=3, new=1, usd_per_hour=0.1 + 0.2)
         return Simulation(
             present=SimulatedDecision(shapes=(bought,), usd_per_hour=0.1 + 0.2, placed=4),
@@ -100,4 +108,5 @@ class ScalerStandIn:
             ),
             snapshot_generation=9,
             as_of=now(),
+            generation=request.generation if self.knows_past else None,
         )

@@ -58,6 +58,41 @@ async def test_only_what_is_given_is_changed(world: World) -> None:
     )
 
 
+async def past(world: World, generation: Any) -> tuple[int, Any]:
+    browser = await world.login("boss@acme.example")
+    asked = {"policy": {"idle_seconds": 5, "usd_per_hour": None}, "generation": generation}
+    async with browser.post(SIMULATE, json=asked) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_an_earlier_decision_is_named_with_the_fields_that_are_tried(world: World) -> None:
+    status, found = await past(world, 41)
+    now_status, present = await simulated(world, {})
+
+    assert (status, now_status) == (200, 200)
+    assert (found["generation"], found["snapshot_generation"], present["generation"]) == (41, 9, None)
+    asked, plain = world.acme.scaler.simulated
+    assert (asked.generation, asked.fields) == (41, ("idle_seconds", "usd_per_hour"))
+    assert (plain.generation, plain.fields) == (None, ())
+
+
+@pytest.mark.parametrize("lack", ["forgotten", "older release"])
+async def test_a_decision_that_cannot_be_decided_again_is_not_found(world: World, lack: str) -> None:
+    world.acme.scaler.knows_past = lack != "older release"
+    world.acme.scaler.forgotten = {41} if lack == "forgotten" else set()
+
+    status, found = await past(world, 41)
+
+    assert status == 404
+    assert found["hint"] == "compare with the present queue instead"
+
+
+@pytest.mark.parametrize("generation", [0, -1, 2**53, "last"])
+async def test_a_generation_that_no_decision_has_is_refused(world: World, generation: Any) -> None:
+    assert (await past(world, generation))[0] == 400
+    assert world.acme.scaler.simulated == []
+
+
 @pytest.mark.parametrize(
     "policy",
     [

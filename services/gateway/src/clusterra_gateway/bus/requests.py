@@ -8,7 +8,6 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.envelope import Message
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef, JobId, TenantRef, Wire
-from clusterra_contracts.registry import ScalingPolicy
 from clusterra_contracts.rpc.costs import (
     CostPage,
     JobCost,
@@ -226,9 +225,9 @@ class ScalerRequests(_Requests):
         subject = subjects.scaler(ref, "estimate")
         return await call(self._client, subject, request, Estimate, timeout_seconds=ESTIMATE_SECONDS)
 
-    async def simulate(self, ref: ClusterRef, policy: ScalingPolicy) -> Simulation:
-        """What the planner decides now under the present policy, and under this one."""
-        request, subject = SimulatePolicy(policy=policy), subjects.scaler(ref, "simulate")
+    async def simulate(self, ref: ClusterRef, request: SimulatePolicy) -> Simulation:
+        """What the planner decides under the present policy, and under another one."""
+        subject = subjects.scaler(ref, "simulate")
         return await call(self._client, subject, request, Simulation, timeout_seconds=ESTIMATE_SECONDS)
 
 
