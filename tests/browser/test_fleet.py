@@ -37,8 +37,14 @@ async def test_a_job_s_worker_and_its_decision_appear_without_a_reload(lab: Stac
     await ada.page.keyboard.press("Enter")
     decision = ada.page.get_by_role("dialog")
     await expect(decision.get_by_text(f"for pending job {job.job_id}")).to_be_visible()
+    await expect(decision.get_by_role("heading", name="Shapes compared for")).to_be_visible()
+    await expect(decision.get_by_text("Chosen")).to_be_visible()
     assert await violations(ada.page) == []
     await decision.get_by_label("Maximum workers").fill("0")
+    await decision.get_by_role("button", name="Compare").click()
+    await expect(decision.get_by_text("With the queue of decision")).to_be_visible()
+    await expect(decision.get_by_role("columnheader", name="Policy at that time")).to_be_visible()
+    await decision.get_by_text("From the current queue").click()
     await decision.get_by_role("button", name="Compare").click()
     await expect(decision.get_by_text("With the queue as of")).to_be_visible()
     await decision.get_by_role("link", name=job.job_id, exact=True).first.click()
@@ -72,6 +78,11 @@ async def test_a_job_leads_to_the_decision_that_bought_its_worker(lab: Stack, pe
     # Also when it has ended, and whatever was decided since.
     await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
     await expect(bought).to_contain_text(f"for pending job {job.job_id}")
+    # The shapes that were not taken are told for ever, too.
+    scheduling = page.get_by_role("region", name="Scheduling")
+    await expect(scheduling.get_by_role("heading", name="Shapes compared when it was bought")).to_be_visible()
+    await expect(scheduling.get_by_role("table").get_by_role("row").filter(has_text="Chosen")).to_have_count(1)
+    await expect(scheduling.get_by_role("table").get_by_role("row")).not_to_have_count(2)
 
     await bought.get_by_role("link").click()
 

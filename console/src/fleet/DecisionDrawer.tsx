@@ -1,15 +1,16 @@
 /** The decision of a moment: what was decided for each shape, why, for which jobs, and what another policy would do now. */
 
-import { Drawer, Skeleton, Stack, Table, Text } from "@mantine/core";
+import { Drawer, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ClusterDetail } from "../api/schema";
+import { Alternatives } from "../jobs/Alternatives";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { UserText, visible } from "../ui/UserText";
 import { count, exact } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
-import type { Change, Decision } from "./decisions";
+import { lacksAlternatives, type Change, type Decision } from "./decisions";
 import classes from "./fleet.module.css";
 import { decisionAtQuery } from "./queries";
 import { WhatIf } from "./simulation/WhatIf";
@@ -40,7 +41,14 @@ export function DecisionDrawer({ cluster, detail, admin, moment, close }: Props)
       {decision.isSuccess && decision.data === null ? <Empty title={text("fleet.decision.none")}>{text("fleet.decision.none_details")}</Empty> : null}
       {decision.data ? <DecisionView cluster={cluster} decision={decision.data} moment={moment ?? decision.data.at} /> : null}
       {decision.data && detail !== undefined ? (
-        <WhatIf cluster={cluster} detail={detail} admin={admin} shapes={decision.data.changes.map(({ shape }) => shape)} />
+        <WhatIf
+          key={decision.data.id}
+          cluster={cluster}
+          detail={detail}
+          admin={admin}
+          shapes={decision.data.changes.map(({ shape }) => shape)}
+          generation={decision.data.generation}
+        />
       ) : null}
     </Drawer>
   );
@@ -84,10 +92,33 @@ function DecisionView({ cluster, decision, moment }: ViewProps) {
       <Link to="/c/$cluster/activity" params={{ cluster }} search={around(decision.at)}>
         {text("fleet.decision.earlier")}
       </Link>
-      <Text size="sm" c="dimmed">
-        {text("fleet.decision.no_alternatives")}
-      </Text>
+      {decision.changes.map((change) => (change.alternatives.length > 0 ? <Compared key={change.shape} cluster={cluster} change={change} /> : null))}
+      {lacksAlternatives(decision) ? (
+        <Text size="sm" c="dimmed">
+          {text("fleet.decision.no_alternatives")}
+        </Text>
+      ) : null}
     </Stack>
+  );
+}
+
+/** The shapes that were compared for the first job of a change. */
+function Compared({ cluster, change }: { cluster: string; change: Change }) {
+  const job = change.job_ids[0];
+  return (
+    <section>
+      <Title order={3} fz="sm">
+        {text("fleet.decision.alternatives", { shape: visible(change.shape) })}
+      </Title>
+      {job === undefined ? null : (
+        <Text size="sm" c="dimmed">
+          <Link to="/c/$cluster/jobs/$job" params={{ cluster, job }}>
+            {text("fleet.decision.alternatives_job", { job: visible(job) })}
+          </Link>
+        </Text>
+      )}
+      <Alternatives alternatives={change.alternatives} />
+    </section>
   );
 }
 

@@ -1,7 +1,28 @@
 /** The events `scale.decided` as decisions: what each shape should have from then on, and why. */
 
 import * as v from "valibot";
+import type { ShapeAlternative } from "../api/schema";
 import type { EventRecord } from "../live/event";
+
+const VERDICTS = [
+  "chosen",
+  "preferred",
+  "costlier",
+  "unneeded",
+  "by_rule",
+  "limited",
+  "unavailable",
+  "too_small",
+  "not_for_it",
+] as const satisfies readonly ShapeAlternative["verdict"][];
+
+const Alternative = v.object({
+  shape: v.string(),
+  usd_per_hour: v.number(),
+  job_usd_per_hour: v.optional(v.nullable(v.number()), null),
+  verdict: v.picklist(VERDICTS),
+  text: v.optional(v.string(), ""),
+});
 
 const Change = v.object({
   shape: v.string(),
@@ -10,6 +31,8 @@ const Change = v.object({
   victims: v.optional(v.array(v.string()), []),
   reason: v.optional(v.string(), ""),
   job_ids: v.optional(v.array(v.string()), []),
+  // A verdict that only a newer release knows hides the comparison, and not the decision.
+  alternatives: v.optional(v.fallback(v.array(Alternative), []), []),
 });
 
 const Data = v.object({
@@ -48,4 +71,10 @@ export function reasonsText(decision: Decision): string {
 /** How many jobs a decision names. */
 export function jobsCount(decision: Decision): number {
   return new Set(decision.changes.flatMap(({ job_ids }) => job_ids)).size;
+}
+
+/** Whether a decision bought workers for jobs and tells of no shape that it compared: one of an older release. */
+export function lacksAlternatives({ changes }: Decision): boolean {
+  const bought = changes.filter(({ job_ids, replicas_before, replicas_after }) => job_ids.length > 0 && replicas_after > replicas_before);
+  return bought.length > 0 && bought.every(({ alternatives }) => alternatives.length === 0);
 }

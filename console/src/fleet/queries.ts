@@ -71,6 +71,7 @@ export function decisionAtQuery(cluster: string, moment: string) {
   });
 }
 
-export function simulate(cluster: string, policy: PolicyChanges) {
-  return body(api.POST("/v1/clusters/{cluster_id}/simulations", { params: { path: { cluster_id: cluster } }, body: { policy } }));
+/** `generation`: the decision whose queue is decided from; null is the queue of now. */
+export function simulate(cluster: string, policy: PolicyChanges, generation: number | null) {
+  return body(api.POST("/v1/clusters/{cluster_id}/simulations", { params: { path: { cluster_id: cluster } }, body: { policy, generation } }));
 }

@@ -11,7 +11,13 @@ import classes from "./Alternatives.module.css";
 const FEW = 5;
 const TAKEN: readonly ShapeAlternative["verdict"][] = ["chosen", "preferred"];
 
-export function Alternatives({ alternatives }: { alternatives: readonly ShapeAlternative[] }) {
+/** A shape as an explanation or the event of a decision tells it: amounts are texts in one, and numbers in the other. */
+interface Compared extends Pick<ShapeAlternative, "shape" | "verdict" | "text"> {
+  usd_per_hour: string | number;
+  job_usd_per_hour: string | number | null;
+}
+
+export function Alternatives({ alternatives }: { alternatives: readonly Compared[] }) {
   const [all, setAll] = useState(false);
   const shown = all ? alternatives : alternatives.slice(0, FEW);
   return (
@@ -58,6 +64,6 @@ export function Alternatives({ alternatives }: { alternatives: readonly ShapeAlt
 }
 
 /** USD per hour with three digits behind the point, as prices of machines have them. */
-function price(usd: string): string {
+function price(usd: string | number): string {
   return fixed(Number(usd), 3);
 }

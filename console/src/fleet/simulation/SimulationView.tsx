@@ -17,7 +17,8 @@ interface Props {
 }
 
 export function SimulationView({ cluster, simulation }: Props) {
-  const { present, changed, paused, shadow, as_of } = simulation;
+  const { present, changed, paused, shadow, as_of, generation } = simulation;
+  const time = day(new Date(as_of));
   const shapes = [...new Set([...present.shapes, ...changed.shapes].map(({ shape }) => shape))].toSorted();
   const now = new Map(present.shapes.map((each) => [each.shape, each]));
   const then = new Map(changed.shapes.map((each) => [each.shape, each]));
@@ -30,7 +31,7 @@ export function SimulationView({ cluster, simulation }: Props) {
           <Table.Thead>
             <Table.Tr>
               <Table.Th>{text("fleet.what_if.shape")}</Table.Th>
-              <Table.Th className={classes.number}>{text("fleet.what_if.present")}</Table.Th>
+              <Table.Th className={classes.number}>{text(generation === null ? "fleet.what_if.present" : "fleet.what_if.present_then")}</Table.Th>
               <Table.Th className={classes.number}>{text("fleet.what_if.cost")}</Table.Th>
               <Table.Th className={classes.number}>{text("fleet.what_if.changed")}</Table.Th>
               <Table.Th className={classes.number}>{text("fleet.what_if.cost")}</Table.Th>
@@ -66,7 +67,7 @@ export function SimulationView({ cluster, simulation }: Props) {
         </>
       ) : null}
       <Text size="xs" c="dimmed">
-        {text("fleet.what_if.as_of", { time: day(new Date(as_of)) })}
+        {generation === null ? text("fleet.what_if.as_of", { time }) : text("fleet.what_if.then_as_of", { time, number: generation })}
       </Text>
     </Stack>
   );

@@ -1,9 +1,10 @@
-/** Another policy, tried by the planner on what waits and runs now. Nothing is done. */
+/** Another policy, tried by the planner on what waited and ran at a decision, or on what waits and runs now. Nothing is done. */
 
-import { Button, Checkbox, Group, MultiSelect, NumberInput, Select, Stack, Text, Title } from "@mantine/core";
+import { Button, Checkbox, Group, MultiSelect, NumberInput, SegmentedControl, Select, Stack, Text, Title } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import type { ClusterDetail, PolicyChanges } from "../../api/schema";
+import { asProblem } from "../../api/problem";
 import { text } from "../../texts";
 import { ProblemView } from "../../ui/ProblemView";
 import { changesOf, UNCHANGED, type Tried } from "./policy";
@@ -21,11 +22,22 @@ interface Props {
   admin: boolean;
   /** The shapes of the decision: they come first in the list. */
   shapes: readonly string[];
+  /** The number of the decision. */
+  generation: number;
 }
 
-export function WhatIf({ cluster, detail, admin, shapes }: Props) {
+type Queue = "then" | "now";
+
+export function WhatIf({ cluster, detail, admin, shapes, generation }: Props) {
   const [tried, setTried] = useState<Tried>(UNCHANGED);
-  const simulation = useMutation({ mutationFn: (policy: PolicyChanges) => simulate(cluster, policy) });
+  const [queue, setQueue] = useState<Queue>("then");
+  const simulation = useMutation({
+    mutationFn: (policy: PolicyChanges) => simulate(cluster, policy, queue === "then" ? generation : null),
+    // The scaler does not have the decision's queue, and says so: the next try is with the current one.
+    onError: (error) => {
+      if (asProblem(error).status === 404) setQueue("now");
+    },
+  });
   const changes = changesOf(tried, detail.shapes);
   const change = (part: Partial<Tried>) => setTried({ ...tried, ...part });
   const names = [...new Set([...shapes, ...detail.shapes.map(({ name }) => name)])].filter((name) => detail.shapes.some((each) => each.name === name));
@@ -45,6 +57,18 @@ export function WhatIf({ cluster, detail, admin, shapes }: Props) {
       </Text>
       <form onSubmit={compare}>
         <Stack gap="xs">
+          <SegmentedControl
+            aria-label={text("fleet.what_if.queue")}
+            data={[
+              { value: "then", label: text("fleet.what_if.queue_then") },
+              { value: "now", label: text("fleet.what_if.queue_now") },
+            ]}
+            value={queue}
+            onChange={(value) => {
+              setQueue(value === "now" ? "now" : "then");
+              simulation.reset();
+            }}
+          />
           <Group align="end" gap="xs">
             <NumberInput
               label={text("fleet.what_if.workers")}

@@ -47,7 +47,8 @@ export function WhyBox({ cluster, job, why: told, explains }: Props & { explains
       ) : null}
       {why?.alternatives?.length ? (
         <>
-          <h3>{text("job.alternatives.title")}</h3>
+          <h3>{text(why.alternatives_as_of ? "job.alternatives.title_bought" : "job.alternatives.title")}</h3>
+          {why.alternatives_as_of ? <p className={classes.quiet}>{text("job.alternatives.bought_at")} <Moment at={why.alternatives_as_of} /></p> : null}
           <Alternatives alternatives={why.alternatives} />
         </>
       ) : null}

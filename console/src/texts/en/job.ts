@@ -125,6 +125,8 @@ export const job = {
   },
   alternatives: {
     title: "Shapes compared",
+    title_bought: "Shapes compared when it was bought",
+    bought_at: "With the prices and limits of",
     shape: "Shape",
     price: "USD/h",
     price_details: "The list price of a worker",
