@@ -34,6 +34,9 @@ POLICY = ScalingPolicy(idle_seconds=5.0, max_workers=24)
 Few workers: each is a slurmd of this machine, and an array of 2,000 tasks would start 100 of them.
 """
 
+DECISION_LOG_BYTES = 64 * 1024 * 1024
+"""So another policy can be tried on the queue of an earlier decision."""
+
 OTHER_TENANT = {"id": "globex", "name": "Globex", "domains": ["globex.example"]}
 """A second tenant, which must not see anything of the first one."""
 
@@ -119,7 +122,11 @@ def services(parts: Parts, more: Mapping[str, str]) -> list[Command]:
             **({"CLUSTERRA_CONSOLE_DIR": str(CONSOLE)} if console_built() else {}),
         },
         "proxy": secrets,
-        "scaler": parts.aws.environment(),
+        "scaler": {
+            **parts.aws.environment(),
+            "CLUSTERRA_DECISION_LOG_DIR": str(parts.directory / "decisions"),
+            "CLUSTERRA_DECISION_LOG_BYTES": str(DECISION_LOG_BYTES),
+        },
         "events": parts.aws.environment(),
         "edge-agent": _edge_agent(parts),
     }
