@@ -531,7 +531,9 @@ EXAMPLES: dict[str, Wire] = {
         snapshot_generation=1772366400250,
         as_of=MOMENT,
     ),
-    "simulate.policy.v1": simulate_rpc.SimulatePolicy(policy=ScalingPolicy(max_workers=2, most={"general-small": 1})),
+    "simulate.policy.v1": simulate_rpc.SimulatePolicy(
+        policy=ScalingPolicy(max_workers=2, most={"general-small": 1}), generation=41, fields=("max_workers", "most")
+    ),
     "simulation.v1": simulate_rpc.Simulation(
         present=simulate_rpc.SimulatedDecision(
             shapes=(
@@ -557,6 +559,7 @@ EXAMPLES: dict[str, Wire] = {
         ),
         snapshot_generation=1772366400250,
         as_of=MOMENT,
+        generation=41,
     ),
     "forget.v1": forget_rpc.Forget(most=100),
     "forgotten.v1": forget_rpc.Forgotten(removed=42),

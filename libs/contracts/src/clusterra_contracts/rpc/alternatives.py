@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from clusterra_contracts.identity import ShapeName, Wire
 
@@ -52,7 +52,7 @@ class Alternative(Wire):
     """What the packing compares: the USD that the job is expected to add in all, with the boots of its workers, less a
     credit for the capacity that it leaves free. It may be negative. None where a worker does not hold the job, and
     where the planner decides by list prices or by the rule of the families."""
-    lacks: tuple[Lack, ...] = ()
+    lacks: Annotated[tuple[Lack, ...], FailFast()] = ()
     """For `too_small`: what a worker of this shape has too little of."""
     text: str
     """The verdict for people to read."""
