@@ -1885,6 +1885,16 @@ export interface components {
             before?: string;
             after?: string;
         };
+        Alternative: {
+            shape: string;
+            usd_per_hour: number;
+            /** @enum {string} */
+            verdict: "chosen" | "preferred" | "costlier" | "unneeded" | "by_rule" | "limited" | "unavailable" | "too_small" | "not_for_it";
+            job_usd_per_hour?: number | null;
+            expected_usd?: number | null;
+            lacks?: ("cpus" | "memory" | "gpus")[];
+            text: string;
+        };
         AnySubmission: components["schemas"]["Submission"] | components["schemas"]["HeterogeneousSubmission"] | components["schemas"]["TemplateSubmission"];
         ApiRoute: {
             name: string;
@@ -2471,6 +2481,7 @@ export interface components {
             expected_start?: string | null;
             usd_per_hour?: number | null;
             alternatives?: components["schemas"]["ShapeAlternative"][];
+            alternatives_as_of?: string | null;
             shadow?: boolean;
             generation?: number;
             snapshot_generation?: number;
@@ -2962,6 +2973,8 @@ export interface components {
             paused: boolean;
             shadow: boolean;
             as_of: string;
+            snapshot_generation: number;
+            generation: number | null;
         };
         PresignedUrl: {
             path: string;
@@ -3373,6 +3386,8 @@ export interface components {
             victims?: string[];
             reason: string;
             job_ids?: string[];
+            compared_jobs?: string[];
+            alternatives?: components["schemas"]["Alternative"][];
         };
         ShapeCount: {
             shape: string;
@@ -3476,6 +3491,7 @@ export interface components {
         };
         SimulateChanges: {
             policy: components["schemas"]["PolicyChanges"];
+            generation?: number | null;
         };
         SimulatedWait: {
             count: number;
@@ -4114,6 +4130,7 @@ export interface components {
 export type AcceptInvitation = components['schemas']['AcceptInvitation'];
 export type AccessKeys = components['schemas']['AccessKeys'];
 export type AdminFact = components['schemas']['AdminFact'];
+export type Alternative = components['schemas']['Alternative'];
 export type AnySubmission = components['schemas']['AnySubmission'];
 export type ApiRoute = components['schemas']['ApiRoute'];
 export type ApiRoutes = components['schemas']['ApiRoutes'];

@@ -779,8 +779,10 @@ class Explanation(Model):
     `expected_start`. Of a job that has ended: `final_state`, `exit_code`, `signal`, `cancelled_by`, `ended_at`.
     `usd_per_hour` is its share of the price of its workers. `generation` is that of the desired state, and 0 where the
     scaler has not planned with the job yet, or no longer does. `alternatives` are the shapes of the cluster, the
-    nearest first, 20 at most: none where the planner does not plan for the job, and none of a job that has ended.
-    `as_of` is when this was true.
+    nearest first, 20 at most: none where the planner does not plan for the job. Of a job that has ended they are the
+    nearest 5 of the time at which workers were last bought for it, `alternatives_as_of`, at the prices, limits and
+    failures of then, for a job with the same request: none where it ran on workers that were there or had been ordered.
+    `as_of` is when the rest was true.
     """
 
     job_id: str
@@ -794,6 +796,7 @@ class Explanation(Model):
     expected_start: datetime | None = None
     usd_per_hour: float | None = None
     alternatives: tuple[ShapeAlternative, ...] = ()
+    alternatives_as_of: datetime | None = None
     shadow: bool = False
     generation: int = 0
     snapshot_generation: int = 0
