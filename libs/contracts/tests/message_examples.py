@@ -4,14 +4,13 @@ import base64
 import zlib
 from datetime import UTC, datetime
 
-from clusterra_contracts import events
+from clusterra_contracts import alternatives, events
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueCounts, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPolicy, StorageBinding
 from clusterra_contracts.revocation import Revocation
-from clusterra_contracts.rpc import alternatives as alternatives_rpc
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import edge_folders as edge_folders_rpc
@@ -93,7 +92,7 @@ COMPONENT = slurm_rpc.Component(
     further=job_fields.FurtherFields(prefer="gpu-a100"),
 )
 ALTERNATIVES = (
-    alternatives_rpc.Alternative(
+    alternatives.Alternative(
         shape="general-small",
         usd_per_hour=0.1632,
         verdict="chosen",
@@ -101,7 +100,7 @@ ALTERNATIVES = (
         expected_usd=0.0435,
         text="It is planned on a worker of this shape.",
     ),
-    alternatives_rpc.Alternative(
+    alternatives.Alternative(
         shape="compute-xs",
         usd_per_hour=0.0725,
         verdict="too_small",

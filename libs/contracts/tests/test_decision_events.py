@@ -1,8 +1,8 @@
 """What the event of a decision tells of the shapes that it compared: few, and nothing that older releases trip over."""
 
 import pytest
+from clusterra_contracts.alternatives import MOST_OF_CHANGE, Alternative
 from clusterra_contracts.events import ShapeChange
-from clusterra_contracts.rpc.alternatives import MOST_OF_CHANGE, Alternative
 from pydantic import ValidationError
 
 COMPARED = tuple(

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from answering import rpc_failure
+from clusterra_contracts.alternatives import Alternative
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.alternatives import Alternative
 from clusterra_contracts.rpc.estimate import Estimate, EstimatedWorkers, EstimateJob
 from clusterra_contracts.rpc.reply import ErrorKind, RpcError
 from clusterra_contracts.rpc.simulate import (

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from clusterra_contracts.alternatives import Alternative
 from clusterra_contracts.events import Event, JobFact, ScaleFact, ShapeChange, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.rpc.alternatives import Alternative
 from gateway_world import World
 
 REF = ClusterRef(tenant="acme", cluster="main")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 import pytest
+from clusterra_contracts.alternatives import MOST_ALTERNATIVES, Alternative, Verdict
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.rpc.alternatives import MOST_ALTERNATIVES, Alternative, Verdict
 from clusterra_contracts.rpc.why import Explanation
 from clusterra_contracts.shape_fit import new_workers
 from clusterra_scaler.planner.observed.breakers import ShapeBreaker

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from clusterra_contracts.alternatives import MOST_OF_CHANGE
 from clusterra_contracts.events import ScaleFact, ShapeChange
-from clusterra_contracts.rpc.alternatives import MOST_OF_CHANGE
 from clusterra_scaler.decisions.record import DecisionOutput
 from clusterra_scaler.explain import purchase_alternatives
 from clusterra_scaler.explain.purchase_alternatives import with_alternatives

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusterra_contracts.alternatives import MOST_OF_CHANGE
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import ScaleFact
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
-from clusterra_contracts.rpc.alternatives import MOST_OF_CHANGE
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob
 from clusterra_contracts.rpc.simulate import SimulatePolicy, Simulation
 from clusterra_contracts.rpc.slurm import Viewer

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, FailFast, Field, StringConstraints, Tag
 
+from clusterra_contracts.alternatives import AlternativesOfChange
 from clusterra_contracts.condition import Reason
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, PastMoment, ShapeName, Wire, WorkerName
-from clusterra_contracts.rpc.alternatives import AlternativesOfChange
 
 JobKind = Literal[
     "job.submitted",

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from clusterra_contracts.alternatives import Alternatives
 from clusterra_contracts.identity import JobId, Moment, ShapeName, SlurmUser, Wire
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.job_fields import FurtherFields
 from clusterra_contracts.rpc.slurm import MAX_COMPONENTS, Components, JobDescription
 from clusterra_contracts.rpc.why import Cause, PlaceKind

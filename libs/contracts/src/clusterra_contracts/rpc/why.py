@@ -2,8 +2,8 @@
 
 from typing import ClassVar, Literal
 
+from clusterra_contracts.alternatives import Alternatives
 from clusterra_contracts.identity import JobId, Moment, ShapeName, Wire
-from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.slurm import Viewer
 
 Cause = Literal[

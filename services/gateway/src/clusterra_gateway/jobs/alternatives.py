@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
+from clusterra_contracts.alternatives import Alternative, Lack, Verdict
 from clusterra_contracts.identity import ShapeName
-from clusterra_contracts.rpc.alternatives import Alternative, Lack, Verdict
 
 from clusterra_gateway.http.answers.responses import ResponseBody
 

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clusterra_contracts import gres
+from clusterra_contracts.alternatives import MOST_ALTERNATIVES, Alternative, Alternatives, Verdict
 from clusterra_contracts.demand import Need, Part
 from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.job_price import requests_memory, usd_per_hour
 from clusterra_contracts.queue import PendingJobs, RunningJob
 from clusterra_contracts.registry import ClusterBinding
-from clusterra_contracts.rpc.alternatives import MOST_ALTERNATIVES, Alternative, Alternatives, Verdict
 from clusterra_contracts.shape_fit import GpuShapes
 from clusterra_contracts.shapes import Catalogue, Shape
 

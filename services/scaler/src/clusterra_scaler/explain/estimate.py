@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from clusterra_contracts.alternatives import Alternatives
 from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.queue import PendingJobs
-from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.estimate import ESTIMATED_JOB_ID, Estimate, EstimatedWorkers, EstimateJob, Wait
 from clusterra_contracts.rpc.why import Cause
 from clusterra_contracts.shape_fit import new_workers

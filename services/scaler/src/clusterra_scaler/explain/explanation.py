@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from clusterra_contracts.alternatives import Alternatives
 from clusterra_contracts.identity import JobId
 from clusterra_contracts.job_states import SUSPENDED
 from clusterra_contracts.queue import PendingJobs, RunningJob
-from clusterra_contracts.rpc.alternatives import Alternatives
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.why import Explanation, JobPlace
 from clusterra_contracts.shape_fit import new_workers

@@ -6,8 +6,8 @@ not depend on it.
 
 from dataclasses import replace
 
+from clusterra_contracts.alternatives import MOST_OF_CHANGE
 from clusterra_contracts.events import ShapeChange
-from clusterra_contracts.rpc.alternatives import MOST_OF_CHANGE
 from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.explain.alternatives import Offered, for_waiting

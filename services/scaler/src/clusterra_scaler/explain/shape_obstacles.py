@@ -7,11 +7,11 @@ part that says no.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from clusterra_contracts.alternatives import Lack, Verdict
 from clusterra_contracts.constraints import parse
 from clusterra_contracts.demand import Need, Part
 from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_contracts.rpc.alternatives import Lack, Verdict
 from clusterra_contracts.shape_fit import GpuShapes, holds
 from clusterra_contracts.shapes import Shape
 

@@ -1,4 +1,4 @@
-"""The shapes that the planner compares for a job, and what becomes of each: a part of explanations and estimates."""
+"""The shapes that the planner compares for a job, and what becomes of each: for explanations and decisions."""
 
 from typing import Annotated, Literal
 
