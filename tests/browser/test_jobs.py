@@ -4,6 +4,7 @@ import re
 
 from browser.accessibility import violations
 from browser.conftest import Person
+from browser.keyboard import go_to, press
 from browser.people import Member
 from browser.playwright_api import expect
 
@@ -100,6 +101,49 @@ async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(per
     await page.get_by_role("dialog").get_by_role("button", name="Close").last.click()
     await expect(page.get_by_role("cell", name="Cancelled")).to_have_count(3)
     await expect(page.get_by_role("status").filter(has_text="3 jobs cancelled")).to_be_visible()
+
+
+async def test_chosen_rows_alone_are_acted_on_and_stay_chosen_while_others_come(person: Person) -> None:
+    ada = await person("ada")
+    jobs = [await _submitted(ada, "sleep 300", name="chosen-alone", hold=True) for _ in range(3)]
+    array = await _submitted(ada, "true", name="chosen-alone", array="0-3", hold=True)
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs?find=chosen-alone")
+    await expect(page.get_by_text("4 of ")).to_be_visible()
+    every = page.get_by_role("checkbox", name="Select all jobs that match")
+    of_array = page.get_by_role("checkbox", name=f"Select all tasks of chosen-alone ({array})")
+    first, second, third = (page.get_by_role("checkbox", name=f"Select chosen-alone ({job})") for job in jobs)
+
+    # The newest are on top: the array, and below it the third.
+    await go_to(page, of_array)
+    await page.keyboard.press("Space")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await expect(second).to_be_focused()
+    await page.keyboard.press("Space")
+    await expect(every).to_have_js_property("indeterminate", True)
+    later = await _submitted(ada, "true", name="chosen-alone", hold=True)
+    await expect(page.get_by_role("checkbox", name=f"Select chosen-alone ({later})")).not_to_be_checked()
+    await expect(second).to_be_checked()
+    assert not await violations(page)
+    await press(page, page.get_by_role("button", name="Actions on 2 selected jobs"))
+    await page.get_by_role("button", name="Cancel 2 jobs").press("Enter")
+    await expect(page.get_by_text("2 done, 0 failed, 0 left")).to_be_visible()
+    await page.keyboard.press("Enter")
+
+    await expect(page.get_by_role("button", name="Actions on these ")).to_be_focused()
+    await expect(page.get_by_role("status").filter(has_text="2 jobs cancelled")).to_have_count(1)
+    await expect(page.get_by_role("cell", name="Cancelled", exact=True)).to_have_count(2)
+    await expect(page.get_by_role("cell", name="Waiting", exact=True)).to_have_count(3)
+    await expect(first).not_to_be_checked()
+
+    # All that match, but one; other filters begin without a choice.
+    await every.check()
+    await third.uncheck()
+    await expect(page.get_by_role("button", name=re.compile(r"Actions on \d+ selected jobs"))).to_be_visible()
+    await page.get_by_label("Name or job ID").fill(jobs[0])
+    await expect(first).not_to_be_checked()
+    await expect(page.get_by_role("button", name="Actions on this job")).to_be_visible()
 
 
 async def test_a_day_filters_as_soon_as_it_is_whole_and_is_that_of_the_sum(person: Person) -> None:

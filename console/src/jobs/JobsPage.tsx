@@ -12,7 +12,9 @@ import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SavedViews } from "../views/SavedViews";
+import { CHOICE_COLUMN } from "./bulk/ChoiceColumn";
 import { Selection } from "./bulk/Selection";
+import { ChoosingContext, useChoice } from "./bulk/useChoice";
 import { jobColumns, tableColumns, type JobColumn } from "./columns";
 import { ColumnChoice, FilterBar, useTyped } from "./filters/FilterBar";
 import { filtered, filtersOf, isFiltered, sinceItsDay, type Filters, type JobsSearch } from "./filters/filters";
@@ -44,7 +46,9 @@ export function JobsPage() {
   const by = columns.find(({ id }) => id === search.sort)?.by;
   const descending = search.descending ?? false;
   const inOrder = useMemo(() => arranged(rows, by === undefined ? null : { value: by, descending }), [rows, by, descending]);
-  const tableOf = useMemo(() => tableColumns(columns), [columns]);
+  const tableOf = useMemo(() => [CHOICE_COLUMN, ...tableColumns(columns)], [columns]);
+  const tableShown = useMemo(() => [CHOICE_COLUMN.id, ...shown], [shown]);
+  const choosing = useChoice(cluster, filters, matching);
   return (
     <Page
       title={text("app.page.jobs")}
@@ -67,19 +71,21 @@ export function JobsPage() {
             <AllCounts cluster={cluster} filters={filters} since={since} />
           </Suspense>
         ) : null}
-        <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} />
+        <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} choosing={choosing} />
       </div>
       <CostsContext value={costs}>
-        <RowTable
-          label={text("app.page.jobs")}
-          rows={inOrder}
-          columns={tableOf}
-          shown={shown}
-          rowId={(row) => row.id}
-          sort={search.sort === undefined || by === undefined ? null : { column: search.sort, descending }}
-          onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
-          empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={!whole} />}
-        />
+        <ChoosingContext value={choosing}>
+          <RowTable
+            label={text("app.page.jobs")}
+            rows={inOrder}
+            columns={tableOf}
+            shown={tableShown}
+            rowId={(row) => row.id}
+            sort={search.sort === undefined || by === undefined ? null : { column: search.sort, descending }}
+            onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
+            empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={!whole} />}
+          />
+        </ChoosingContext>
       </CostsContext>
     </Page>
   );

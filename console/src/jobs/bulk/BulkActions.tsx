@@ -1,4 +1,4 @@
-/** Acts on all jobs that match the filters: says what will happen to each, does it once, and tells each outcome. */
+/** Acts on all jobs that match the filters, or on those that are chosen: says what will happen to each, does it once, and tells each outcome. */
 
 import { Button, Group, Progress, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
@@ -11,13 +11,15 @@ import { ProblemView } from "../../ui/ProblemView";
 import { cancelJob, holdJob, releaseJob } from "../actions";
 import { apiFilter, type Filters } from "../filters/filters";
 import { cancelled, cancelDryRun } from "./cancelling";
+import { MOST_CHOSEN } from "./choice";
 import { BulkEntryList } from "./BulkEntryList";
 import { planned, runEach, tally, type Action, type BulkEntry } from "./plan";
 import { Dialog } from "../../ui/Dialog";
 
 interface Props {
   cluster: string;
-  filters: Filters;
+  /** What means these jobs; null where they were chosen one by one. */
+  filters: Filters | null;
   jobs: readonly Job[];
   /** Called with the number of jobs that were changed, once all were tried. */
   done: (act: Action, jobs: number) => void;
@@ -34,7 +36,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
   const ended = useRef<AbortController | null>(null);
   const me = useQuery(profileQuery).data?.name ?? "";
   const filter = useMemo(
-    () => (act === "cancel" ? apiFilter(filters, new Set(jobs.map(({ user }) => user)), me) : null),
+    () => (act === "cancel" && filters !== null ? apiFilter(filters, new Set(jobs.map(({ user }) => user)), me) : null),
     [act, filters, jobs, me],
   );
   const plan = usePlan(cluster, act, filter, jobs);
@@ -60,6 +62,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
   const entries = sofar ?? plan.entries;
   const counts = tally(entries);
   const willCount = filter === null ? tally(plan.entries).will : plan.total;
+  const tooMany = filters === null && willCount > MOST_CHOSEN;
   return (
     <Dialog close={close} title={text("jobs.bulk.title", { count: jobs.length, shown: count(jobs.length) })} closeOnClickOutside={!run.isPending}>
       <Stack gap="sm">
@@ -73,7 +76,9 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
         {plan.error ? <ProblemView error={plan.error} /> : null}
         {run.isError ? <ProblemView error={run.error} /> : null}
         <Text size="sm" aria-live="polite">
-          {sofar === null
+          {tooMany
+            ? text("jobs.bulk.too_many", { shown: count(willCount), most: count(MOST_CHOSEN) })
+            : sofar === null
             ? planText(act, willCount, filter === null ? counts.skipped : jobs.length - Math.min(jobs.length, plan.total))
             : text("jobs.bulk.progress", { done: count(counts.done), failed: count(counts.failed), left: count(Math.max(0, willCount - counts.done - counts.failed)) })}
         </Text>
@@ -87,7 +92,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
             <Button
               {...(act === "cancel" ? { color: "red.8" } : {})}
               loading={run.isPending}
-              disabled={willCount === 0 || plan.pending}
+              disabled={willCount === 0 || tooMany || plan.pending}
               onClick={() => run.mutate()}
             >
               {text(`jobs.bulk.verb_${act}`, { count: willCount, shown: count(willCount) })}

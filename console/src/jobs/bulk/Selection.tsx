@@ -1,12 +1,15 @@
-/** Leads to acts on all jobs that match, which are loaded when they are wanted, and says afterwards what was done. */
+/** Leads to acts on the chosen jobs or, where none is chosen, on all that match, and says afterwards what was done. */
 
 import { Button } from "@mantine/core";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useMemo, useRef, useState } from "react";
 import { text } from "../../texts";
+import { announce } from "../../ui/announcements";
 import { count } from "../../ui/format";
 import type { Filters } from "../filters/filters";
 import type { JobList } from "../list/list";
+import { chosenOf, isEmpty } from "./choice";
 import type { Action } from "./plan";
+import type { Choosing } from "./useChoice";
 
 const BulkActions = lazy(() => import("./BulkActions").then(({ BulkActions: component }) => ({ default: component })));
 
@@ -16,34 +19,52 @@ interface Props {
   jobs: JobList["rows"];
   /** Whether all jobs were read, so that what matches is all there is. */
   whole: boolean;
+  choosing: Choosing;
 }
 
 /** What was done, with the filters of then: of other jobs it says nothing. */
 interface Done {
   filters: Filters;
-  act: Action;
-  jobs: number;
+  words: string;
 }
 
-export function Selection(props: Props) {
-  const { jobs, filters, whole } = props;
+export function Selection({ cluster, filters, jobs: matching, whole, choosing: { choice, clear } }: Props) {
   const [wanted, setWanted] = useState(false);
   const [done, setDone] = useState<Done | null>(null);
+  const said = useRef<string | null>(null);
+  const single = choice !== "all" && !isEmpty(choice);
+  const jobs = useMemo(() => (single ? chosenOf(choice, matching) : matching), [single, choice, matching]);
+  function ended(act: Action, number: number) {
+    said.current = text(`jobs.bulk.was_${act}`, { count: number, shown: count(number) });
+    setDone({ filters, words: said.current });
+  }
+  function close() {
+    setWanted(false);
+    if (said.current === null) return;
+    // The dialog has said it step by step; this is for the page, to which the reader comes back.
+    announce(said.current);
+    said.current = null;
+    clear();
+  }
   return (
     <>
       {/* It stays while no job matches any more: a cancelled job leaves a list of those that wait. */}
       {wanted ? (
         <Suspense fallback={null}>
-          <BulkActions {...props} done={(act, number) => setDone({ filters, act, jobs: number })} close={() => setWanted(false)} />
+          <BulkActions cluster={cluster} filters={single ? null : filters} jobs={jobs} done={ended} close={close} />
         </Suspense>
-      ) : jobs.length > 0 ? (
-        <Button variant="default" onClick={() => setWanted(true)} disabled={!whole}>
-          {text("jobs.bulk.open", { count: jobs.length, shown: count(jobs.length) })}
+      ) : null}
+      <span>{done?.filters === filters ? done.words : null}</span>
+      {matching.length > 0 || single ? (
+        <Button variant="default" onClick={() => setWanted(true)} disabled={jobs.length === 0 || !(whole || single)}>
+          {text(single ? "jobs.bulk.open_chosen" : "jobs.bulk.open", { count: jobs.length, shown: count(jobs.length) })}
         </Button>
       ) : null}
-      <span role="status">
-        {done?.filters === filters ? text(`jobs.bulk.was_${done.act}`, { count: done.jobs, shown: count(done.jobs) }) : null}
-      </span>
+      {isEmpty(choice) ? null : (
+        <Button variant="subtle" onClick={clear}>
+          {text("jobs.choose.clear")}
+        </Button>
+      )}
     </>
   );
 }

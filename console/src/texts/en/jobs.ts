@@ -57,6 +57,13 @@ export const jobs = {
     some_tasks_other: "{{shown}} of {{whole}} tasks",
     count: "{{number}} {{state}}",
   },
+  choose: {
+    column: "Selected",
+    all: "Select all jobs that match",
+    job: "Select {{name}} ({{number}})",
+    array: "Select all tasks of {{name}} ({{number}})",
+    clear: "Clear selection",
+  },
   filter: {
     all: "Filters",
     find: "Name or job ID",
@@ -78,6 +85,9 @@ export const jobs = {
   bulk: {
     open_one: "Actions on this job…",
     open_other: "Actions on these {{shown}} jobs…",
+    open_chosen_one: "Actions on the selected job…",
+    open_chosen_other: "Actions on {{shown}} selected jobs…",
+    too_many: "{{shown}} selected jobs would change. At most {{most}} can be changed at once: select fewer, or filter the list and select all.",
     title_one: "Actions on this job",
     title_other: "Actions on these {{shown}} jobs",
     act: "Action",

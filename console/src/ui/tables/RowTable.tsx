@@ -13,6 +13,8 @@ import { useScrollAnchoring } from "./scrollAnchoring";
 export interface Column<Row> {
   id: string;
   head: string;
+  /** Shown in place of the head, which stays the name of the column. */
+  headCell?: () => ReactNode;
   cell: (row: Row) => ReactNode;
   /** What rows are sorted by; a column without it cannot be sorted. */
   value?: (row: Row) => string | number | null;
@@ -100,7 +102,7 @@ export function RowTable<Row>(props: TableProps<Row>) {
               aria-sort={sort?.column === column.id ? (sort.descending ? "descending" : "ascending") : undefined}
             >
               {column.value === undefined || onSort === undefined ? (
-                column.head
+                (column.headCell?.() ?? column.head)
               ) : (
                 <button type="button" onClick={() => turn(column)} title={text("ui.table.sort_by", { column: column.head })}>
                   {column.head}
