@@ -10,6 +10,7 @@ from clusterra_lab.stack.stack import Stack
 
 from browser.accessibility import violations
 from browser.conftest import Person
+from browser.keyboard import go_to
 from browser.playwright_api import expect
 
 FLEET = "/c/main/fleet"
@@ -106,6 +107,31 @@ async def test_the_decision_of_a_moment_is_a_link(lab: Stack, person: Person) ->
     await ada.page.keyboard.press("Escape")
     await expect(ada.page.get_by_role("dialog")).to_have_count(0)
     assert "moment=" not in ada.page.url
+
+
+async def test_a_member_opens_the_decision_of_a_moment_of_the_chart_by_keys(person: Person) -> None:
+    grace = await person("grace")
+    page = grace.page
+    await grace.user.submit("#!/bin/bash\nsleep 5\n", JOB)
+    await page.goto(FLEET)
+    moments = page.get_by_role("slider", name="Live workers by shape in the last 1 hour")
+    await go_to(page, moments)
+    await expect(moments).to_have_accessible_description(re.compile("arrow keys"))
+    last = await moments.get_attribute("aria-valuenow")
+    await page.keyboard.press("Home")
+    await expect(moments).to_have_attribute("aria-valuenow", "0")
+    await expect(moments).to_have_attribute("aria-valuetext", re.compile(r"^\d+:\d+.*, Desired, all shapes (\d+|not known)$"))
+    await page.keyboard.press("End")
+    await page.keyboard.press("ArrowLeft")
+    assert int(await moments.get_attribute("aria-valuenow") or 0) >= int(last or 0) - 1
+    assert await violations(page) == []
+
+    await page.keyboard.press("Enter")
+
+    await page.wait_for_url("**/c/main/fleet?moment=*")
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(moments).to_be_focused()
 
 
 async def test_the_chart_has_its_numbers_as_a_table(lab: Stack, person: Person) -> None:

@@ -1,4 +1,4 @@
-/** The workers by shape over time. A click on a moment opens the decision of that moment. */
+/** The workers by shape over time. A click on a moment, or Enter at it, opens the decision of that moment. */
 
 import { Skeleton, Text } from "@mantine/core";
 import { useMemo } from "react";
@@ -20,9 +20,11 @@ interface Props {
   fleet: Fleet | undefined;
   range: Range;
   open: (moment: string) => void;
+  /** The id of the words that say so. */
+  hint: string;
 }
 
-export function FleetChart({ fleet, range, open }: Props) {
+export function FleetChart({ fleet, range, open, hint }: Props) {
   const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
   const live = useLiveStatus().state === "live";
   // What no event has changed is still so, as long as events come.
@@ -52,6 +54,7 @@ export function FleetChart({ fleet, range, open }: Props) {
           whole
           format={count}
           time={time}
+          hint={hint}
           onMoment={(moment) => open(new Date(moment).toISOString())}
         />
       )}

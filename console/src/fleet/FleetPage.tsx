@@ -2,7 +2,7 @@
 
 import { Group, SegmentedControl, Text, Title } from "@mantine/core";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useCallback } from "react";
+import { useCallback, useId } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
 import { useIsAdmin } from "../app/useIsAdmin";
 import { text } from "../texts";
@@ -28,6 +28,7 @@ export function FleetPage() {
   const { range = "1h", moment } = route.useSearch();
   const navigate = route.useNavigate();
   const admin = useIsAdmin();
+  const hint = useId();
   const { detail, fleet, workers, decisions } = useFleet(cluster, range);
   const open = useCallback((chosen: string) => void navigate({ search: (search) => ({ ...search, moment: chosen }) }), [navigate]);
   const { told } = decisions;
@@ -55,9 +56,9 @@ export function FleetPage() {
             onChange={(value) => void navigate({ search: (search) => ({ ...search, range: value as Range }), replace: true })}
           />
         </Group>
-        {fleet.isError ? <ProblemView error={fleet.error} retry={() => void fleet.refetch()} /> : <FleetChart fleet={fleet.data} range={range} open={open} />}
+        {fleet.isError ? <ProblemView error={fleet.error} retry={() => void fleet.refetch()} /> : <FleetChart fleet={fleet.data} range={range} open={open} hint={hint} />}
         <Text size="xs" c="dimmed">
-          {text("fleet.chart.hint")} {text("fleet.chart.boots")}{" "}
+          <span id={hint}>{text("fleet.chart.hint")}</span> {text("fleet.chart.boots")}{" "}
           <Link to="/c/$cluster/costs" params={{ cluster }} search={{ by: "shape" }}>
             {text("fleet.chart.boots_link")}
           </Link>

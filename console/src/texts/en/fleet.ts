@@ -42,7 +42,7 @@ export const fleet = {
     others_one: "{{shapes}} other shape",
     others_other: "{{shapes}} other shapes",
     cut: "There were more changes than this page reads. The chart begins at {{time}}.",
-    hint: "Click a time in the chart to see the decision at that time, or open a decision in the list.",
+    hint: "Click a time in the chart to see the decision at that time, or go to it with the arrow keys and press Enter. Decisions can also be opened in the list.",
     none: "No workers in this period",
     none_details: "Workers are bought when jobs wait for them.",
     boots: "The costs of idle and booting workers by day and shape are on Costs.",

@@ -35,6 +35,7 @@ export const ui = {
     numbers: "Show as a table",
     time: "Time",
     unknown: "not known",
+    value: "{{name}} {{value}}",
   },
   figures: {
     unknown: "not known",

@@ -4,9 +4,10 @@
  */
 
 import { useComputedColorScheme } from "@mantine/core";
-import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
 import { text } from "../../texts";
 import { DataTable, type Column } from "../tables/DataTable";
+import { indexAt, movedBy } from "./moments";
 import { fill } from "./patterns";
 import type { ChartSeries } from "./stack";
 import classes from "./StackedChart.module.css";
@@ -15,26 +16,40 @@ import type { PlotProps } from "./StackedPlot";
 
 const StackedPlot = lazy(() => import("./StackedPlot"));
 
-interface Props extends Omit<PlotProps, "onHover"> {
+interface Props extends Omit<PlotProps, "onHover" | "at"> {
   /** What the chart shows, for everybody who does not see it. */
   label: string;
   /** What the chart shows at its end, in a sentence. */
   summary: string;
   time: (moment: number) => string;
+  /** The id of what says what Enter and a click do. */
+  hint?: string;
 }
 
-export function StackedChart({ label, summary, time, ...plot }: Props) {
+export function StackedChart({ label, summary, time, hint, ...plot }: Props) {
   const [hovered, setHovered] = useState<number | null>(null);
-  const { times, series, line, format } = plot;
-  const at = hovered ?? times.length - 1;
+  /** The moment that the keys have led to, while the chart has the focus. */
+  const [moved, setMoved] = useState<number | null>(null);
+  const { times, series, line, format, onMoment } = plot;
+  const key = moved === null ? null : indexAt(times, moved);
+  const at = key ?? hovered ?? times.length - 1;
   const shown = line === undefined ? series : [...series, line];
+  const picture = (
+    <Suspense fallback={<div className={classes.place} />}>
+      <StackedPlot {...plot} at={key} onHover={setHovered} />
+    </Suspense>
+  );
   return (
     <figure className={classes.figure} aria-label={label}>
-      <div role="img" aria-label={`${label}. ${summary}`}>
-        <Suspense fallback={<div className={classes.place} />}>
-          <StackedPlot {...plot} onHover={setHovered} />
-        </Suspense>
-      </div>
+      {onMoment === undefined ? (
+        <div role="img" aria-label={`${label}. ${summary}`}>
+          {picture}
+        </div>
+      ) : (
+        <Moments label={label} hint={hint} times={times} at={at} values={valuesAt({ times, series: shown, format, time }, at)} move={setMoved} open={onMoment}>
+          {picture}
+        </Moments>
+      )}
       <figcaption>
         <ul className={classes.legend} aria-label={text("ui.chart.legend", { time: times[at] === undefined ? "" : time(times[at]) })}>
           <li aria-hidden className="number">
@@ -52,6 +67,54 @@ export function StackedChart({ label, summary, time, ...plot }: Props) {
       <Numbers label={label} times={times} series={shown} format={format} time={time} />
     </figure>
   );
+}
+
+interface MomentsProps {
+  label: string;
+  hint: string | undefined;
+  times: readonly number[];
+  at: number;
+  /** What the chart shows at this moment, in words. */
+  values: string;
+  move: (moment: number | null) => void;
+  open: (moment: number) => void;
+  children: ReactNode;
+}
+
+/** A picture of which each moment can be reached and opened by keys. */
+function Moments({ label, hint, times, at, values, move, open, children }: MomentsProps) {
+  function pressed(event: KeyboardEvent) {
+    const moment = times[at];
+    const next = movedBy(event.key, at, times.length - 1);
+    if (next !== null) move(times[next] ?? null);
+    else if (event.key === "Enter" && moment !== undefined) open(moment);
+    else return;
+    event.preventDefault();
+  }
+  return (
+    <div
+      role="slider"
+      tabIndex={0}
+      className={classes.moments}
+      aria-label={label}
+      aria-describedby={hint}
+      aria-valuemin={0}
+      aria-valuemax={Math.max(0, times.length - 1)}
+      aria-valuenow={Math.max(0, at)}
+      aria-valuetext={values}
+      onKeyDown={pressed}
+      onBlur={() => move(null)}
+      onPointerMove={() => move(null)}
+    >
+      {children}
+    </div>
+  );
+}
+
+function valuesAt({ times, series, format, time }: Omit<NumbersProps, "label">, at: number): string {
+  const moment = times[at];
+  const values = series.map((each) => text("ui.chart.value", { name: each.label, value: valueOf(each, at, format) }));
+  return [...(moment === undefined ? [] : [time(moment)]), ...values].join(", ");
 }
 
 function valueOf(series: ChartSeries, at: number, format: (value: number) => string): string {

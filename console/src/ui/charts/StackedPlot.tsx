@@ -21,6 +21,8 @@ export interface PlotProps {
   /** Values are whole numbers. */
   whole?: boolean | undefined;
   format: (value: number) => string;
+  /** The moment that is marked in place of the one at the pointer. */
+  at: number | null;
   onHover: (index: number | null) => void;
   onMoment?: ((time: number) => void) | undefined;
 }
@@ -53,6 +55,13 @@ export default function StackedPlot(props: PlotProps) {
   }, [scheme, shape, width === 0]);
   useEffect(() => plot.current?.setSize({ width, height: HEIGHT }), [width]);
   useEffect(() => plot.current?.setData(data(latest.current)), [props.times, props.series, props.line]);
+  const marked = props.at === null ? null : (props.times[props.at] ?? null);
+  useEffect(() => {
+    if (marked === null || plot.current === null) return undefined;
+    const { current } = plot;
+    current.setCursor({ left: current.valToPos(marked / 1_000, "x"), top: 0 });
+    return () => current.setCursor({ left: -10, top: -10 });
+  }, [marked, width]);
   return (
     <div ref={ref}>
       <div ref={host} style={{ minHeight: HEIGHT, cursor: props.onMoment ? "pointer" : "default" }} />
