@@ -47,6 +47,17 @@ async def test_files_are_uploaded_shown_and_deleted(person: Person, tmp_path: Pa
     assert (await download.value).suggested_filename == "drawing.svg"
     await page.get_by_role("dialog").get_by_role("button", name="Close").click()
 
+    await page.get_by_role("checkbox", name="Select drawing.svg").check()
+    await page.get_by_role("button", name="Rename").click()
+    place = page.get_by_role("dialog").get_by_role("textbox")
+    await place.fill("nowhere/drawing.svg")
+    await place.press("Enter")
+    await expect(place).to_have_attribute("aria-invalid", "true")
+    await expect(place).to_have_accessible_description(re.compile("there is no such folder"))
+    await expect(place).to_be_focused()
+    assert await violations(page) == []
+    await place.press("Escape")
+
     await page.get_by_role("checkbox", name="Select all").check()
     await page.get_by_role("button", name="Delete").click()
     await expect(page.get_by_role("dialog")).to_contain_text(f"data/journey/{HOSTILE}")

@@ -34,6 +34,18 @@ async def test_a_job_is_submitted_watched_and_cancelled(lab: Stack, visitor: Vis
     await press(page, page.get_by_role("dialog").get_by_role("button", name=re.compile("^Cancel")))
     await expect(page.get_by_role("main")).to_contain_text("Cancelled")
     await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
+    # The button that was pressed is gone.
+    await expect(page.get_by_role("heading", level=1)).to_be_focused()
+
+
+async def test_a_job_is_held_and_released_with_the_focus_on_its_page(person: Person) -> None:
+    grace = await person("grace")
+    page, button = grace.page, grace.page.get_by_role
+    job = (await grace.user.submit("#!/bin/sh\ntrue\n", {"time_limit": 5, "hold": True})).job_id
+    await page.goto(f"/c/main/jobs/{job}")
+    await button("button", name="Release", exact=True).press("Enter")
+    await expect(page.get_by_role("list", name="Stages of the job")).to_contain_text("ended")
+    await expect(page.get_by_role("heading", level=1)).to_be_focused()
 
 
 async def test_the_focus_goes_back_to_what_opened_a_dialog(person: Person) -> None:

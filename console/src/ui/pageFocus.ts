@@ -22,3 +22,9 @@ export class PageFocus {
 }
 
 export const pageFocus = new PageFocus();
+
+/** For what has nowhere else to give the focus to. */
+export function focusHeading(): void {
+  const heading = document.querySelector<HTMLElement>("main h1") ?? document.querySelector<HTMLElement>("main");
+  heading?.focus({ preventScroll: true });
+}

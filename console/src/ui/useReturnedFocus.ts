@@ -4,6 +4,7 @@
  */
 
 import { useEffect, useState } from "react";
+import { focusHeading } from "./pageFocus";
 
 export function useReturnedFocus(): void {
   const [opener] = useState(openerNow);
@@ -12,8 +13,8 @@ export function useReturnedFocus(): void {
       // Once the dialog is out of the page: what it had in focus is gone then.
       setTimeout(() => {
         if (document.activeElement !== null && document.activeElement !== document.body) return;
-        const target = opener?.isConnected ? opener : document.querySelector("main");
-        target?.focus({ preventScroll: true });
+        if (opener?.isConnected) opener.focus({ preventScroll: true });
+        else focusHeading();
       });
     },
     [opener],

@@ -2,9 +2,10 @@
 
 import { Button, Checkbox, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useRef, useState, type FormEvent } from "react";
+import { useEffect, useRef, useState, type FormEvent } from "react";
+import { asProblem } from "../../api/problem";
 import { text } from "../../texts";
-import { visible } from "../../ui/UserText";
+import { UserText, visible } from "../../ui/UserText";
 import { ProblemView } from "../../ui/ProblemView";
 import { useSingleFlight } from "../../ui/forms/useSingleFlight";
 import { place, placed, type Placing } from "../actions";
@@ -46,7 +47,13 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
       }
     }
   }
+  const field = useRef<HTMLInputElement>(null);
   const mutation = useMutation({ mutationFn: useSingleFlight(act), onSuccess: () => void after().then(close) });
+  const refused = mutation.isError ? refusalOf(mutation.error) : null;
+  // The field says what is wrong with it when it has the focus, which the button lost while it worked.
+  useEffect(() => {
+    if (refused !== null) field.current?.focus();
+  }, [refused, mutation.submittedAt]);
   function submit(event: FormEvent) {
     event.preventDefault();
     if (!unchanged && !mutation.isPending) mutation.mutate();
@@ -60,6 +67,8 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
             description={text("files.place.help")}
             value={destination}
             onChange={({ currentTarget }) => setDestination(currentTarget.value)}
+            error={refused === null ? null : <UserText>{failedAt === null || sources.length === 1 ? refused : `${failedAt}: ${refused}`}</UserText>}
+            ref={field}
             maxLength={4096}
             data-autofocus
           />
@@ -68,7 +77,7 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
             checked={overwrite}
             onChange={({ currentTarget }) => setOverwrite(currentTarget.checked)}
           />
-          {mutation.isError ? (
+          {mutation.isError && refused === null ? (
             <ProblemView
               error={mutation.error}
               {...(failedAt === null ? {} : { title: text("files.place.failed_file", { path: visible(failedAt) }) })}
@@ -90,3 +99,11 @@ export function PlaceFiles({ cluster, how, sources, destination: proposed, close
     </Dialog>
   );
 }
+
+/** Why the destination cannot be; null where it is not the reason. */
+function refusalOf(error: unknown): string | null {
+  const { status, title, detail, hint } = asProblem(error);
+  return DESTINATION_REFUSED.has(status) ? [detail || title, hint ?? ""].join(" ").trim() : null;
+}
+
+const DESTINATION_REFUSED: ReadonlySet<number> = new Set([400, 403, 404, 409, 412, 422]);

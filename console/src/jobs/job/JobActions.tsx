@@ -12,6 +12,7 @@ import { Confirm } from "../../ui/forms/Confirm";
 import { UserText } from "../../ui/UserText";
 import { hasEnded, stateGroup } from "../../ui/jobStates";
 import { ProblemView } from "../../ui/ProblemView";
+import { useKeptFocus } from "../../ui/useKeptFocus";
 import { cancelJob, holdJob, releaseJob, requeueJob } from "../actions";
 import { isHeld } from "../bulk/plan";
 import { EditForm } from "./EditForm";
@@ -47,9 +48,10 @@ export function JobActions({ cluster, job }: Props) {
   const waits = stateGroup(job.state) === "waiting";
   const over = hasEnded(job.state);
   const close = () => setAsked(null);
+  const buttons = useKeptFocus<HTMLDivElement>();
   return (
     <>
-      <Group gap="xs">
+      <Group gap="xs" ref={buttons}>
         {me !== undefined && mayList(me, job) ? (
           <Button variant="default" onClick={() => setAsked("share")}>
             {text("job.act.share")}
