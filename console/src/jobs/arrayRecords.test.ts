@@ -21,6 +21,7 @@ test("of a large array a bounded number", () => {
 
 test("an array is told by its waiting tasks, or by the path of its outputs", () => {
   expect(isArray({ job_id: "9", array_tasks: "1-2" })).toBe(true);
+  expect(isArray({ job_id: "9", array_tasks: "", unstarted_tasks: "1-2" })).toBe(true);
   expect(isArray({ job_id: "9", array_tasks: "", standard_output: "/mnt/job_%A_%a.out" })).toBe(true);
   expect(isArray({ job_id: "9_1", array_tasks: "", standard_output: "/mnt/job_%A_%a.out" })).toBe(false);
   expect(isArray({ job_id: "8", array_tasks: "", standard_output: "/mnt/job_8.out" })).toBe(false);

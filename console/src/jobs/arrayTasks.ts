@@ -22,6 +22,11 @@ export function taskOf(jobId: string): number | null {
   return Number.isSafeInteger(task) ? task : null;
 }
 
+/** The tasks that one record stands for: those of an array that wait, or that ended before they started. Empty for any other record. */
+export function tasksTogether({ array_tasks, unstarted_tasks }: { array_tasks?: string; unstarted_tasks?: string }): string {
+  return array_tasks || unstarted_tasks || "";
+}
+
 /** How many tasks there are. A part that cannot be read, such as the `...` of a list that Slurm shortened, counts as one. */
 export function taskCount(tasks: string): number {
   let total = 0;

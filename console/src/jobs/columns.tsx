@@ -11,6 +11,7 @@ import { RowLink } from "../ui/tables/RowLink";
 import { StateMark } from "../ui/StateMark";
 import { jobAddress } from "./address";
 import { ArrayCounts, ArrayName } from "./ArrayCells";
+import { tasksTogether } from "./arrayTasks";
 import { CostCell } from "./CostCell";
 import { memoryOf } from "./figures";
 import classes from "./jobs.module.css";
@@ -64,7 +65,7 @@ function names({ cluster, toggle }: ColumnActions): JobColumn[] {
       numeric: true,
       usual: true,
       by: (job) => Number.parseInt(job.job_id, 10),
-      cell: ({ kind, id, job }) => (kind === "array" ? id : job.array_tasks ? `${job.job_id}_[${job.array_tasks}]` : job.job_id),
+      cell: ({ kind, id, job }) => (kind === "array" ? id : tasksTogether(job) ? `${job.job_id}_[${tasksTogether(job)}]` : job.job_id),
     },
     {
       id: "user",

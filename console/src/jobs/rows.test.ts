@@ -31,6 +31,13 @@ describe("rows", () => {
     for (const row of arrays) expect(Object.values(row.counts).reduce((sum, each) => sum + each, 0)).toBe(row.total);
   });
 
+  it("have the tasks of an array that ended before they started", () => {
+    const jobs = [job("9", { state: "CANCELLED", unstarted_tasks: "0-2,4" }), job("9_3", { state: "CANCELLED" })];
+    const [row, one, rest] = arranged(folded(jobs, new Set(["9"])), null);
+    expect(row).toMatchObject({ kind: "array", id: "9", total: 5, counts: { cancelled: 5 } });
+    expect([one?.id, rest?.id]).toEqual(["9_3", "9_[]"]);
+  });
+
   it("know how many tasks an array has, those that are filtered out too", () => {
     const jobs = [job("9_1", { state: "FAILED" }), job("9_2", { state: "COMPLETED" }), job("9", { state: "PENDING", array_tasks: "3-12" }), job("8")];
     const [row] = folded(jobs.slice(0, 1), new Set(), jobs);

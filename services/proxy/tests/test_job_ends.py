@@ -206,6 +206,7 @@ async def test_an_array_that_slurm_has_forgotten_tells_of_its_tasks(
     assert [(each.state, each.array_tasks, each.reason) for each in (at_once[0], later[0])] == [
         ("FAILED", "", "NonZeroExitCode")
     ] * 2
+    assert [at_once[0].unstarted_tasks, later[0].unstarted_tasks] == ["1-3"] * 2
     assert (later[1].state, later[1].exit_code, later[1].reason) == ("FAILED", 3, "NonZeroExitCode")
     assert later[1].standard_output == f"{slurm.shared_path}/{array}_0.out"
     for task in (at_once[1], later[2]):

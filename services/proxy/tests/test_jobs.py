@@ -228,6 +228,12 @@ async def test_waiting_tasks_of_an_array(proxy: ProxyWorld, alice: SlurmUser) ->
     whole = await proxy.wait_for_end(alice, array)
 
     assert (whole.state, whole.job_id) == ("CANCELLED", array)
+    # It has ended, so that nobody waits for its tasks; that there were some is told apart.
+    assert (whole.array_tasks, whole.unstarted_tasks) == ("", "0-2,4")
+    listed = [job for job in (await proxy.jobs(alice)).jobs if job.job_id == array]
+    assert [job.unstarted_tasks for job in listed] == ["0-2,4"]
+    one = await proxy.job(alice, f"{array}_2")
+    assert (one.job_id, one.state, one.unstarted_tasks) == (f"{array}_2", "CANCELLED", "")
 
 
 async def test_lists_are_filtered_and_come_in_pages(proxy: ProxyWorld, alice: SlurmUser, bob: SlurmUser) -> None:

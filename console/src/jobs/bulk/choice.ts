@@ -1,7 +1,7 @@
 /** Which rows of the list are chosen: all that match the filters, or single ones. It is kept by the page, and not in its URL. */
 
 import type { Job } from "../../api/schema";
-import { arrayOf } from "../arrayTasks";
+import { arrayOf, tasksTogether } from "../arrayTasks";
 import type { Row } from "../rows";
 
 /** `all`: those too that match later. Else the ids of rows; that of an array stands for all of its tasks. */
@@ -16,9 +16,9 @@ export function isEmpty(choice: Choice): boolean {
   return choice !== "all" && choice.size === 0;
 }
 
-/** The id of a job's own row: of the tasks of an array that wait together, the row in the opened array. */
+/** The id of a job's own row: of the tasks of an array that one record stands for, the row in the opened array. */
 function rowOf(job: Job): string {
-  return job.array_tasks ? `${job.job_id}_[]` : job.job_id;
+  return tasksTogether(job) ? `${job.job_id}_[]` : job.job_id;
 }
 
 /** The id of the row that a job is part of while arrays are folded. */

@@ -7,6 +7,7 @@ import type { JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
 import { ProblemView } from "../../ui/ProblemView";
 import { StateMark } from "../../ui/StateMark";
+import { tasksTogether } from "../arrayTasks";
 import { MOST_TASKS } from "../arrayRecords";
 import { arrayTasksQuery } from "../queries";
 import classes from "./job.module.css";
@@ -45,8 +46,8 @@ export function ArrayTasks({ cluster, job, children }: Props) {
           {tasks.map((task) => (
             <tr key={task.job_id}>
               <td className="number">
-                {task.array_tasks ? (
-                  `${task.job_id}_[${task.array_tasks}]`
+                {tasksTogether(task) ? (
+                  `${task.job_id}_[${tasksTogether(task)}]`
                 ) : (
                   <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: task.job_id }}>
                     {task.job_id}

@@ -276,6 +276,8 @@ class Job(Wire):
     """How often Slurm has requeued it: `Restarts` of scontrol."""
     array_tasks: str = ""
     """For a pending array, the tasks that have not started, in Slurm's format."""
+    unstarted_tasks: str = ""
+    """For an array that has ended, the tasks that never started, in Slurm's format."""
     standard_output: str = ""
     standard_error: str = ""
     peak_memory_mib: int | None = None

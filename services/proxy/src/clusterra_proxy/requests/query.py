@@ -51,7 +51,7 @@ async def get_job(cluster: Cluster, request: GetJob) -> Job:
         job = await with_usage(cluster, job, records[0])
     if "_" in request.job_id and job.job_id != request.job_id:
         # The task has not started: its record stands for all waiting tasks.
-        job = job.model_copy(update={"job_id": request.job_id, "array_tasks": ""})
+        job = job.model_copy(update={"job_id": request.job_id, "array_tasks": "", "unstarted_tasks": ""})
     return job
 
 

@@ -91,6 +91,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         signal=record.signal,
         restarts=record.restart_cnt,
         array_tasks=_waiting(cluster, record),
+        unstarted_tasks=_never_started(record),
         standard_output=stdout,
         standard_error=stderr,
         het_job_id=str(record.het_job_id) if record.het_job_id else None,
@@ -132,6 +133,7 @@ def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> 
         update={
             "job_id": array,
             "array_tasks": next((text for task in tasks if (text := _waiting(cluster, task))), ""),
+            "unstarted_tasks": next((text for task in tasks if (text := _never_started(task))), ""),
             "nodes": tuple(sorted({node for task in tasks if task.started_at for node in task.hosts})),
             "submitted_at": min(task.submit_time or OLDEST for task in tasks),
             "started_at": min((start for start in starts if start), default=None),
@@ -144,8 +146,15 @@ def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> 
 
 
 def _waiting(cluster: Cluster, record: JobRecord) -> str:
-    """Return the waiting tasks of a record, in Slurm's notation. One that has ended has those that never started."""
+    """Return the waiting tasks of a record, in Slurm's notation. In one that has ended none waits any more."""
     if record.ended:
         return ""
     waiting = cluster.jobs.waiting_tasks(record)
     return array_tasks.format_tasks(waiting) if waiting else record.array_task_string
+
+
+def _never_started(record: JobRecord) -> str:
+    """Return the tasks of a record that ended before they started, in Slurm's notation."""
+    if not (record.never_started_tasks and record.is_waiting_array):
+        return ""
+    return record.array_task_string.partition("%")[0]
