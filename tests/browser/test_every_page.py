@@ -20,31 +20,28 @@ from browser.people import Visitor
 from browser.pictures import SIZE
 from browser.playwright_api import Page, expect
 from browser.settled import settling
+from browser.small_windows import faults_in_small_windows
 
 RAIL = re.compile(r'key: "(\w+)", to: "([^"]+)"')
 PAGES_FILE = Path(__file__).parents[2] / "console/src/app/pages.ts"
 IN_THE_RAIL = {key: to.replace("$cluster", "main") for key, to in RAIL.findall(PAGES_FILE.read_text())}
 OTHERS = {
     "job": "/c/main/jobs/{job}",
+    "members": "/c/main/admin/members",
+    "limits": "/c/main/costs?tab=limits",
+    "schedules": "/c/main/workflows/schedules",
+    "template": "/c/main/templates/shell",
     "no-such-job": "/c/main/jobs/999999999",
     "no-such-page": "/c/main/nonsense",
     "no-such-cluster": "/c/nonsense/jobs",
 }
 OF_NOBODY = {"sign-in": "/sign-in", "shared": "/shared"}
-WIDTHS = (360, 640)
-"""The narrowest screen, and a window of 1280 points at 200 % zoom."""
 HOSTILE = {
     "markup": '<img src=x onerror="window.harmed=1">',
     "script": "</title><script>window.harmed=1</script>",
     "right-to-left": "\u202egnp.exe\u2066 \u200fab",
     "long": "n" * 1000,
 }
-_WIDER = """() => ["html", "main"].flatMap((name) => [...document.querySelectorAll(name)]
-  .filter((each) => each.scrollWidth > each.clientWidth + 1)
-  .map((each) => `${name} is ${each.scrollWidth - each.clientWidth} px wider than what shows it`))"""
-_TOO_WIDE = """() => [...document.querySelectorAll("main *, header *, nav *")]
-  .filter((each) => each.getBoundingClientRect().right > innerWidth + 1).slice(0, 3)
-  .map((each) => `${each.tagName.toLowerCase()}.${each.className}`.slice(0, 120))"""
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +68,7 @@ async def faults(page: Page, *, framed: bool) -> list[str]:
         await page.emulate_media(color_scheme=theme)
         found += [f"{theme}: {line}" for line in await violations(page)]
     await page.emulate_media(color_scheme="null")
-    for width in WIDTHS:
-        async with settling(page):
-            await page.set_viewport_size({"width": width, "height": SIZE["height"]})
-        if wider := await page.evaluate(_WIDER):
-            found.append(f"{width} px: {wider}, by {await page.evaluate(_TOO_WIDE)}")
-    await page.set_viewport_size(SIZE)
+    found += await faults_in_small_windows(page, "#root", reads=True)
     counts = {role: await page.get_by_role(role).count() for role in ("main", "banner", "navigation")}
     expected = {"main": 1, "banner": int(framed), "navigation": int(framed)}
     found += [f"{counts[role]} landmarks of {role}" for role, count in expected.items() if counts[role] < count]

@@ -120,7 +120,9 @@ async def test_a_member_opens_the_decision_of_a_moment_of_the_chart_by_keys(pers
     last = await moments.get_attribute("aria-valuenow")
     await page.keyboard.press("Home")
     await expect(moments).to_have_attribute("aria-valuenow", "0")
-    await expect(moments).to_have_attribute("aria-valuetext", re.compile(r"^\d+:\d+.*, Desired, all shapes (\d+|not known)$"))
+    await expect(moments).to_have_attribute(
+        "aria-valuetext", re.compile(r"^\d+:\d+.*, Desired, all shapes (\d+|not known)$")
+    )
     await page.keyboard.press("End")
     await page.keyboard.press("ArrowLeft")
     assert int(await moments.get_attribute("aria-valuenow") or 0) >= int(last or 0) - 1
