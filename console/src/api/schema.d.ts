@@ -2419,6 +2419,7 @@ export interface components {
             signal?: number | null;
             restarts?: number;
             array_tasks?: string;
+            unstarted_tasks?: string;
             standard_output?: string;
             standard_error?: string;
             peak_memory_mib?: number | null;
@@ -2652,6 +2653,7 @@ export interface components {
             signal?: number | null;
             restarts?: number;
             array_tasks?: string;
+            unstarted_tasks?: string;
             standard_output?: string;
             standard_error?: string;
             peak_memory_mib?: number | null;

@@ -954,6 +954,7 @@ class JobRecord(Model):
     signal: int | None = None
     restarts: int = 0
     array_tasks: str = ""
+    unstarted_tasks: str = ""
     standard_output: str = ""
     standard_error: str = ""
     peak_memory_mib: int | None = None
