@@ -76,7 +76,7 @@ describe("decisions that are told after a fleet was read", () => {
     id: `${second}`,
     at: new Date(START + second * 1_000).toISOString(),
     generation: second,
-    changes: [{ shape, replicas_before: before, replicas_after: after, victims: [], reason: "", job_ids: [] }],
+    changes: [{ shape, replicas_before: before, replicas_after: after, victims: [], reason: "", job_ids: [], alternatives: [] }],
   });
   const read: Fleet = {
     after: new Date(START).toISOString(),
