@@ -6,7 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { ScheduleView } from "../api/schema";
 import { refetchQuery } from "../api/queries";
-import { useLiveRefetch } from "../live/useLive";
+import { useLiveList } from "../live/useLiveList";
 import { text } from "../texts";
 import { DataTable } from "../ui/tables/DataTable";
 import type { RowAction } from "../ui/tables/RowActions";
@@ -30,7 +30,7 @@ export function SchedulesPage() {
   const [asked, setAsked] = useState<AskedSchedule | null>(null);
   const schedules = useQuery(schedulesQuery);
   // A tick that submits something is seen by its job; one that was left out, when the page is read again.
-  useLiveRefetch(["job.submitted", "schedule."], () => refetchQuery(schedules));
+  useLiveList({ cluster, list: schedules.data, kinds: ["job.submitted", "schedule."], again: () => refetchQuery(schedules) });
   const { mutate: setPaused, error: refused } = useMutation({
     mutationFn: ({ id, paused }: ScheduleView) => changeSchedule(id, { paused: !paused }),
     onSettled: () => queries.invalidateQueries(schedulesQuery),

@@ -6,7 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
 import { refetchQuery } from "../api/queries";
-import { useLiveRefetch } from "../live/useLive";
+import { positionOfPages, useLiveList } from "../live/useLiveList";
 import { text } from "../texts";
 import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
@@ -26,11 +26,13 @@ export function WorkflowsPage() {
   const runs = useInfiniteQuery(runsQuery(cluster));
   const rows = useMemo(() => runs.data?.pages.flatMap((page) => page.runs) ?? [], [runs.data]);
   const columns = useMemo(() => runColumns(cluster), [cluster]);
-  useLiveRefetch(
-    ["run.", "job."],
-    () => refetchQuery(runs),
-    ({ data }) => data["run_id"] !== undefined || concerns(rows, data["job_id"]),
-  );
+  useLiveList({
+    cluster,
+    list: useMemo(() => positionOfPages(runs.data?.pages), [runs.data]),
+    kinds: ["run.", "job."],
+    again: () => refetchQuery(runs),
+    take: (events) => events.filter(({ data }) => data["run_id"] !== undefined || concerns(rows, data["job_id"])),
+  });
   const start = <Button onClick={() => setStarting(true)}>{text("workflows.start")}</Button>;
   return (
     <Page title={text("app.page.workflows")} actions={start}>

@@ -1,9 +1,9 @@
 /** Reads of runs, and reads and changes of schedules. */
 
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { api, body, done } from "../api/client";
+import { api, body, done, positioned, type Positioned } from "../api/client";
 import { ProblemError } from "../api/problem";
-import type { Job, NewSchedule, RunView, ScheduleChange, ScheduleView } from "../api/schema";
+import type { Job, NewSchedule, RunList, RunView, ScheduleChange, ScheduleList, ScheduleView } from "../api/schema";
 import { jobsOf, missingJobs } from "./runs";
 
 const PAGE = 50;
@@ -15,13 +15,11 @@ const AT_ONCE = 5;
 export function runsQuery(cluster: string) {
   return infiniteQueryOptions({
     queryKey: ["runs", cluster],
-    queryFn: ({ pageParam, signal }) =>
-      body(
-        api.GET("/v1/clusters/{cluster_id}/runs", {
-          params: { path: { cluster_id: cluster }, query: { limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } },
-          signal,
-        }),
-      ),
+    queryFn: async ({ pageParam, signal }): Promise<RunList & Positioned> => {
+      const params = { path: { cluster_id: cluster }, query: { limit: PAGE, ...(pageParam ? { cursor: pageParam } : {}) } };
+      const { data, ...at } = await positioned(api.GET("/v1/clusters/{cluster_id}/runs", { params, signal }));
+      return { ...data, ...at };
+    },
     initialPageParam: "",
     getNextPageParam: (last) => last.cursor,
   });
@@ -86,7 +84,10 @@ async function singleJob(cluster: string, id: string, signal: AbortSignal): Prom
 /** The schedules of all clusters: one's own, for admins all. */
 export const schedulesQuery = queryOptions({
   queryKey: ["schedules"],
-  queryFn: ({ signal }) => body(api.GET("/v1/schedules", { signal })),
+  queryFn: async ({ signal }): Promise<ScheduleList & Positioned> => {
+    const { data, ...at } = await positioned(api.GET("/v1/schedules", { signal }));
+    return { ...data, ...at };
+  },
 });
 
 export function createSchedule(wanted: NewSchedule) {
