@@ -15,11 +15,13 @@ from clusterra_gateway.templates.table import DUE, TEMPLATES
 from clusterra_lab.machine.process import until
 from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox_item import INDEX_PARTITIONS
+from clusterra_runtime.store.store import StoreUnavailable
 from gateway_world import World
 from sse_reader import sse_reader
 from test_schedules import Replica, first_tick_at, made, read
 
 KEY = {"Idempotency-Key": "run-once-please"}
+WRITTEN = ScheduleRecords.replace
 
 
 @pytest.fixture(autouse=True)
@@ -164,19 +166,54 @@ async def test_a_run_with_one_key_makes_one_job(world: World) -> None:
     assert (await run(ada, schedule))["last_job"] == "2"
 
 
+async def without_note(records: ScheduleRecords, done: Schedule, version: int) -> bool:
+    """Writes that a submit begins, and loses what became of it."""
+    if done.submitting:
+        return await WRITTEN(records, done, version)
+    raise StoreUnavailable("it is away")
+
+
 async def test_a_run_whose_note_is_lost_finds_its_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = await world.login("ada@acme.example")
     schedule = await made(ada)
 
-    async def overtaken(*_arguments: object) -> bool:
-        return False
+    with monkeypatch.context() as patched:
+        patched.setattr(ScheduleRecords, "replace", without_note)
+        await run(ada, schedule, 503, headers=KEY)
+    shown = await run(ada, schedule, headers=KEY)
+    again = await run(ada, schedule, headers=KEY)
+
+    assert (shown["last_job"], again["last_job"], list(world.acme.jobs)) == ("1", "1", ["1"])
+
+
+async def test_another_run_finds_the_job_whose_note_is_lost(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ScheduleRecords, "replace", overtaken)
-        await run(ada, schedule, 409, headers=KEY)
-    shown = await run(ada, schedule, headers=KEY)
+        patched.setattr(ScheduleRecords, "replace", without_note)
+        await run(ada, schedule, 503, headers=KEY)
+    refused = await run(ada, schedule, 409)
+    shown = await read(ada, schedule["id"])
 
+    assert "has not ended" in refused["detail"]
     assert (shown["last_job"], list(world.acme.jobs)) == ("1", ["1"])
+
+
+async def test_runs_at_the_same_time_and_a_tick_make_one_job(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada)
+
+    async def one() -> int:
+        async with ada.post(f"/v1/schedules/{schedule['id']}/run") as answer:
+            return answer.status
+
+    tick = Replica(world).tick(datetime.fromisoformat(schedule["next_tick"]))
+    *statuses, _ = await asyncio.gather(*(one() for _ in range(5)), tick)
+
+    assert set(statuses) <= {200, 409}
+    assert list(world.acme.jobs) == ["1"]
+    assert (await read(ada, schedule["id"]))["last_job"] == "1"
 
 
 async def test_what_was_submitted_while_it_was_paused_is_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +223,7 @@ async def test_what_was_submitted_while_it_was_paused_is_noted(world: World, mon
     replace = ScheduleRecords.replace
 
     async def behind_a_pause(records: ScheduleRecords, done: Schedule, version: int) -> bool:
-        if not paused.is_set():
+        if not done.submitting and not paused.is_set():
             paused.set()
             await changed(ada, schedule, paused=True)
         return await replace(records, done, version)

@@ -95,12 +95,13 @@ def build_parts(connections: Connections, sign_in: SignIn, buckets: Buckets, ins
     library = Library(installed.catalogue, records)
     renderings = Renderings(library)
     owners = (directory, people.unix_users)
+    schedules = ScheduleRecords(directory)
     templates = TemplateParts(
         records,
         library,
         Launches(renderings, desk, workflows.starts, identity.access, registry),
-        ScheduleRecords(directory),
-        ScheduledSubmits(owners, renderings, bus.slurm, workflows, desk),
+        schedules,
+        ScheduledSubmits(schedules, owners, renderings, bus.slurm, workflows, desk),
     )
     return Parts(
         connections=connections,

@@ -78,9 +78,7 @@ class SubmitDesk:
         submitted = await self._held.submit(ref, job, plan, lambda: self._send(who, ref, submission.held, key, digest))
         return submitted if isinstance(submitted, SubmittedJob) else SubmittedJob(**submitted.model_dump())
 
-    async def find(
-        self, who: Person, ref: ClusterRef, step: WorkflowJobSubmission, key: str, digest: str
-    ) -> Submitted | None:
+    async def find(self, who: Person, ref: ClusterRef, job: OneJob, key: str, digest: str) -> Submitted | None:
         """Returns the job of an earlier submit, and submits nothing.
 
         None: no job exists, and no earlier submit can make one.
@@ -90,11 +88,15 @@ class SubmitDesk:
 
         async def find() -> Submitted | None:
             scoped = ScopedKey(ref, who.member.id, key)
-            return await self._once.find(scoped, submit_message(who, step, key), digest)
+            return await self._once.find(scoped, submit_message(who, job, key), digest)
 
-        if step.plan is None:
+        plan = job.plan if isinstance(job, WorkflowJobSubmission) else None
+        if plan is None and job.staged:
+            known = await self._held.known(ref, who.member.id, key)
+            plan = None if known is None else known.plan
+        if plan is None:
             return await find()
-        return await self._held.submit(ref, StagedJob.of(who, step, key, digest=digest), step.plan, find)
+        return await self._held.submit(ref, StagedJob.of(who, job, key, digest=digest), plan, find)
 
     async def check(self, who: Person, ref: ClusterRef, submission: Submission) -> None:
         """Check what will be submitted later. Its inputs may come until then. Raises RequestError, RpcFailed."""

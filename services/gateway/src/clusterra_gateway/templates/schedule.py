@@ -68,6 +68,11 @@ class Schedule(Record):
     """What became of the last tick, for the owner to read."""
     last_job: str | None = None
     last_run: str | None = None
+    submitting: Annotated[str, Field(exclude_if=operator.not_)] = ""
+    """The key of a submit that has begun and is not noted yet. There is one at a time."""
+    submitting_since: Annotated[Moment | None, Field(exclude_if=lambda moment: moment is None)] = None
+    last_key: Annotated[str, Field(exclude_if=operator.not_)] = ""
+    """The key of the last submit that made something."""
 
     def due(self, at: datetime) -> datetime | None:
         """The tick to submit now; None if none is due, or all due ticks were missed and are not made up for."""
@@ -99,6 +104,15 @@ class Schedule(Record):
         """This schedule with what became of a submit. Its next tick stays."""
         made = {"last_job": outcome.job, "last_run": outcome.run} if outcome.submitted else {}
         return self.model_copy(update={"last_tick": at, "last_outcome": outcome.text, **made})
+
+    def claimed(self, key: str, at: datetime) -> "Schedule":
+        """This schedule while a submit by a key goes on."""
+        return self.model_copy(update={"submitting": key, "submitting_since": at})
+
+    def released(self, made_by: str | None = None) -> "Schedule":
+        """This schedule when no submit goes on; `made_by` is the key of the one that has made something."""
+        made = {} if made_by is None else {"last_key": made_by}
+        return self.model_copy(update={"submitting": "", "submitting_since": None, **made})
 
     def resumed(self, at: datetime) -> "Schedule":
         """This schedule when it is not paused any more: its next tick is one to come."""

@@ -8,15 +8,16 @@ from typing import Any
 
 from aiohttp import web
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_runtime.store.optimistic_write import Overtaken, write_optimistically
+from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_templates.rendering import Wanted
 
 from clusterra_gateway.accounts.roles import manages
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.http.answers.responses import json_response, no_content
 from clusterra_gateway.http.answers.sse import at_position
-from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound
-from clusterra_gateway.http.requests.parameters import Body, Parameter, body, path_id
+from clusterra_gateway.http.requests.errors import Conflict, Forbidden, InvalidRequest, NotFound, RequestError
+from clusterra_gateway.http.requests.parameters import Parameter, body, path_id
 from clusterra_gateway.http.routes.route import Named
 from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY, idempotency_key
 from clusterra_gateway.idempotency.once import AnswerOnce
@@ -28,7 +29,7 @@ from clusterra_gateway.templates.rendering import Prepared
 from clusterra_gateway.templates.schedule import InvalidCron, Schedule, check_cron
 from clusterra_gateway.templates.schedule_models import NewSchedule, ScheduleChange, ScheduleList, ScheduleView
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
-from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits
+from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits, is_refusal
 
 SCHEDULES = "/v1/schedules"
 SCHEDULE_ID = Parameter("schedule_id", "path", "^[0-9a-f]{16}$")
@@ -158,25 +159,27 @@ class Schedules:
         The answer has the job or the run as `last_job` or `last_run`. 409 while what was submitted before has not
         ended.
         """
-        schedule, _ = await self._visible(request, caller)
-        _check_owner(caller, schedule, "run", hint="its jobs run as the person who made it")
         given = idempotency_key(request) or secrets.token_hex(16)
-        # By the same key, a request that is sent again after a failure finds the job that was made.
-        key = f"schedule-{schedule.id}-run-{hashlib.sha256(given.encode()).hexdigest()[:24]}"
 
-        async def run() -> ScheduleView:
-            at, outcome = now(), await self._submits.submit(schedule, key)
+        async def attempt() -> Schedule:
+            schedule, version = await self._visible(request, caller)
+            _check_owner(caller, schedule, "run", hint="its jobs run as the person who made it")
+            key = f"schedule-{schedule.id}-run-{hashlib.sha256(given.encode()).hexdigest()[:24]}"
+            if schedule.last_key == key:
+                return schedule
+            at = now()
+            try:
+                return await self._submits.submit(
+                    (schedule, version), key, at, lambda current, made: current.noting(at, made)
+                )
+            except (RequestError, RpcFailed) as error:
+                if is_refusal(error):
+                    await self._submits.release(schedule, key)
+                raise
 
-            async def note() -> Schedule:
-                stored, version = await self._visible(request, caller)
-                noted = stored.noting(at, outcome)
-                if not await self._records.replace(noted, version):
-                    raise Overtaken
-                return noted
-
-            return ScheduleView.of(await write_optimistically(note, contended=_contended()), caller)
-
-        return await self._once.answer(request, caller.owner_key, Body(), run, status=200)
+        # Whoever was faster may have left something to be noted first.
+        schedule = await write_optimistically(attempt, contended=_contended())
+        return json_response(ScheduleView.of(schedule, caller))
 
     async def _checked(self, caller: Caller, ref: ClusterRef, wanted: NewSchedule) -> Prepared:
         """What would be submitted now. Raises what a submit of these values would."""

@@ -10,26 +10,15 @@ from datetime import datetime
 import structlog
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.optimistic_write import Overtaken
 from clusterra_runtime.store.store import StoreError
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
-from clusterra_gateway.http.requests.errors import (
-    Conflict,
-    Forbidden,
-    InFlight,
-    InvalidRequest,
-    KeyReused,
-    NotFound,
-    OutcomeUnknown,
-    QuotaExceeded,
-    RequestError,
-    TooLarge,
-    Unavailable,
-)
+from clusterra_gateway.http.requests.errors import InFlight, OutcomeUnknown, RequestError, Unavailable
 from clusterra_gateway.templates.schedule import LATE, Outcome, Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
-from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits
+from clusterra_gateway.templates.scheduled_submits import ScheduledSubmits, is_refusal
 
 log = structlog.get_logger()
 
@@ -71,37 +60,31 @@ class Ticking:
         (schedule, version), at = stored, self.clock()
         tick, latest = schedule.due(at), schedule.latest(at)
         assert latest is not None  # noqa: S101 - only schedules with a tick are dealt with
-        outcome = Outcome("missed") if tick is None else await self._submitted(schedule, tick)
-        if outcome is None:
+        if tick is None:
+            await self._schedules.replace(schedule.after(latest, Outcome("missed")), version)
             return
-        written = await self._note(schedule, version, tick or latest, outcome)
-        log.info("schedule_dealt_with", schedule=schedule.id, outcome=outcome.text, written=written)
+        outcome = await self._submitted(schedule, version, tick)
+        if outcome is not None:
+            log.info("schedule_dealt_with", schedule=schedule.id, outcome=outcome)
 
-    async def _note(self, schedule: Schedule, version: int, tick: datetime, outcome: Outcome) -> bool:
-        """Writes what became of a tick. A schedule that was deleted in the meantime stays so.
-
-        One that was paused or changed in the meantime stays that too, and what was submitted is noted: the next tick
-        must know whether it has ended.
-        """
-        if await self._schedules.replace(schedule.after(tick, outcome), version):
-            return True
-        found = await self._schedules.read(schedule.tenant, schedule.id)
-        if found is None or not outcome.submitted or found[0].last_tick == tick:
-            return False
-        return await self._schedules.replace(found[0].after(tick, outcome), found[1])
-
-    async def _submitted(self, schedule: Schedule, tick: datetime) -> Outcome | None:
+    async def _submitted(self, schedule: Schedule, version: int, tick: datetime) -> str | None:
         """What became of a tick; None where it is not known yet, so that it is tried again."""
         try:
-            return await self._submits.submit(schedule, schedule.key(tick))
-        except (InFlight, OutcomeUnknown, Unavailable):
+            noted = await self._submits.submit(
+                (schedule, version), schedule.key(tick), self.clock(), lambda current, made: current.after(tick, made)
+            )
+        except (Overtaken, InFlight, OutcomeUnknown, Unavailable):
             return None
-        except (InvalidRequest, Forbidden, NotFound, Conflict, TooLarge, KeyReused, QuotaExceeded) as error:
-            return _refused(error.detail, error.hint)
-        except RpcFailed as failed:
-            if failed.error.kind == "unavailable" or failed.error.may_have_effect:
-                return None
-            return _refused(failed.error.detail, failed.error.hint)
+        except (RequestError, RpcFailed) as error:
+            if not is_refusal(error):
+                if isinstance(error, RpcFailed):
+                    return None
+                raise
+            told = error.error if isinstance(error, RpcFailed) else error
+            refused, key = _refused(told.detail, told.hint), schedule.key(tick)
+            await self._submits.note(schedule, key, refused, lambda current, made: current.after(tick, made))
+            return refused.text
+        return noted.last_outcome
 
 
 def _refused(detail: str, hint: str) -> Outcome:
