@@ -16,13 +16,16 @@ const read = (name: string) => readFileSync(join(DIST, "assets", name), "utf8");
 const names = built ? readdirSync(join(DIST, "assets")) : [];
 const page = built ? readFileSync(join(DIST, "index.html"), "utf8") : "";
 
+/** The scripts that a script imports, without those that it loads later. */
+function imports(name: string): string[] {
+  return [...read(name).matchAll(/(?:\bimport|\bfrom)\s*["'`]\.\/([\w~.-]+\.js)["'`]/g)].flatMap(([, imported]) => imported ?? []);
+}
+
 /** The scripts that a script loads in any case, and itself. */
 function withImports(name: string, into = new Set<string>()): Set<string> {
   if (into.has(name)) return into;
   into.add(name);
-  for (const [, imported] of read(name).matchAll(/(?:\bimport|\bfrom)\s*["'`]\.\/([\w~.-]+\.js)["'`]/g)) {
-    if (imported !== undefined) withImports(imported, into);
-  }
+  for (const imported of imports(name)) withImports(imported, into);
   return into;
 }
 
@@ -47,6 +50,13 @@ describe.skipIf(!built)("the built console (make console-build)", () => {
 
     expect(scripts.size, [...scripts].join()).toBeLessThanOrEqual(MOST_SCRIPTS);
     expect(size(scripts)).toBeLessThanOrEqual(MOST_SCRIPT_BYTES);
+  });
+
+  test("has no script that imports itself through others: it would use what is not defined yet", () => {
+    const scripts = names.filter((name) => name.endsWith(".js"));
+    const within = scripts.filter((name) => imports(name).some((imported) => withImports(imported).has(name)));
+
+    expect(within).toEqual([]);
   });
 
   test("has one small style sheet", () => {
