@@ -8,7 +8,7 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import Event, Fact, JobFact, JobKind, NodeFact, WorkerFact, event_of
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_contracts.queue import RunningJob
+from clusterra_contracts.queue import QueueSnapshot, RunningJob
 from clusterra_gateway.clusters.fleet_hours import MAX_HOURS, Span, hours_of
 from clusterra_runtime.nats import bus
 from gateway_world import World
@@ -138,6 +138,20 @@ async def test_the_hours_of_a_cluster(world: World, query: dict[str, int], hours
     (asked,) = world.acme.events.histories
     assert asked.newest_first
     assert "job.completed" in (asked.kinds or ())
+
+
+async def test_a_job_of_a_queue_that_is_too_old_is_not_busy_until_now(world: World) -> None:
+    taken_at = now() - timedelta(minutes=10)
+    job = RunningJob(job_id="7", uid=20001, user="x", nodes=("small-1",), cpus=1, started_at=taken_at)
+    old = QueueSnapshot(generation=1, taken_at=taken_at, pending=(), running=(job,), nodes=())
+    told = heartbeat({"small-1": "small"})
+    await bus.publish_durable(world.client, subjects.heartbeat(world.acme.ref), told, message_id="hours-of-old-queue")
+    await bus.publish_durable(world.client, subjects.job_pending(world.acme.ref), old, message_id="old-queue")
+
+    found = await read(world, hours=2)
+
+    assert len(found["hours"]) == 2
+    assert not any(each["busy_seconds"] for each in found["hours"])
 
 
 async def test_without_a_heartbeat_there_are_no_hours(world: World) -> None:

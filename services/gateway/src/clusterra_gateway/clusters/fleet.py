@@ -6,15 +6,13 @@ shape had `replicas_before`, before its start a worker was not there, and before
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-import structlog
 from aiohttp import web
 from clusterra_contracts.bus import subjects
-from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.topology import SCALE
 from clusterra_contracts.events import Event, ScaleFact, WorkerFact
 from clusterra_contracts.heartbeat import Heartbeat
@@ -27,13 +25,12 @@ from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import HistoryRequests
+from clusterra_gateway.clusters.last_messages import last_or_none
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.answers.sse import at_position
 from clusterra_gateway.http.requests.parameters import Query, Time, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-
-log = structlog.get_logger()
 
 KINDS = ("scale.decided", "worker.*")
 """The kinds of events that change a fleet."""
@@ -188,15 +185,12 @@ class FleetHandlers:
         at = now()
         after = at - DEFAULT_WINDOW if wanted is None else min(max(wanted, at - LONGEST_WINDOW), at)
         told, heard = await asyncio.gather(
-            last_told(ref, bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)),
-            last_told(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
+            last_or_none(ref, bus.last(self._client, SCALE.name, subjects.scale_desired(ref), DesiredState)),
+            last_or_none(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
         )
         (desired, _), (heartbeat, heard_at) = told or (None, None), heard or (None, None)
         # It names no jobs: everybody who may see the cluster may see its fleet.
-        asked = ReadHistory(kinds=KINDS, after=after, newest_first=True, limit=PAGE_EVENTS)
-        events, complete = await self._archive.events(ref, asked, most=MAX_EVENTS)
-        if not complete:
-            after = events[-1].time if events else at
+        events, after, complete = await events_since(self._archive, ref, KINDS, after, at)
         before, changes, present = await asyncio.to_thread(fleet_over_time, desired, heartbeat, events, after=after)
         return json_response(
             Fleet(after=after, as_of=at, complete=complete, before=before, changes=changes, now=present),
@@ -204,10 +198,14 @@ class FleetHandlers:
         )
 
 
-async def last_told[T](ref: ClusterRef, reading: Awaitable[T | None]) -> T | None:
-    """What is read of the last message; None if there is none or it is unreadable."""
-    try:
-        return await reading
-    except (InvalidMessage, bus.BusUnavailable) as error:
-        log.warning("fleet_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-        return None
+async def events_since(
+    archive: HistoryRequests, ref: ClusterRef, kinds: tuple[str, ...], after: datetime, at: datetime
+) -> tuple[Sequence[Event], datetime, bool]:
+    """The events of these kinds from `after` until `at`, the newest first, from when on they are all, and whether that
+    is `after`.
+    """
+    asked = ReadHistory(kinds=kinds, after=after, newest_first=True, limit=PAGE_EVENTS)
+    events, complete = await archive.events(ref, asked, most=MAX_EVENTS)
+    if not complete:
+        after = events[-1].time if events else at
+    return events, after, complete

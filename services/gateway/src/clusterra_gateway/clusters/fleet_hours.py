@@ -15,15 +15,14 @@ from clusterra_contracts.events import JOB_ENDS, Event, JobFact, NodeFact, Worke
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, WorkerName, now
 from clusterra_contracts.queue import RunningJob
-from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.queue import last_snapshot
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 from pydantic import Field
 
 from clusterra_gateway.bus.requests import HistoryRequests
-from clusterra_gateway.clusters.fleet import MAX_EVENTS, PAGE_EVENTS, last_told
+from clusterra_gateway.clusters.fleet import events_since
+from clusterra_gateway.clusters.last_messages import fresh_queue, last_or_none
 from clusterra_gateway.http.answers.responses import ResponseBody, json_response
 from clusterra_gateway.http.requests.parameters import Query, query
 from clusterra_gateway.identity.access.authentication import Caller
@@ -32,8 +31,10 @@ from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, clus
 KINDS = ("worker.*", "node.registered", "job.running", "job.requeued", *sorted(JOB_ENDS))
 """The kinds of events that say what workers did."""
 MAX_HOURS = 48
+"""The longest period, with the present hour."""
 HOUR = timedelta(hours=1)
 LONGEST_BOOT = timedelta(hours=1)
+"""The longest time from a worker's start to the registration that ends its boot. A later one is of a restart."""
 
 api = cluster_routes(reads=Needs("clusters:read"))
 
@@ -51,10 +52,10 @@ class FleetHour(ResponseBody):
 
 
 class FleetHours(ResponseBody):
-    """The hours in which there were workers and in which there were none, the oldest first; the last one until `as_of`.
+    """The hours of the period, the oldest first, also those without workers; the last one ends at `as_of`.
 
-    `complete` is false when there were more events than are read: then the first hour is later than asked for. Without
-    a heartbeat there are no hours.
+    `complete` is false where not all events were read: then the first hours are missing. Without a heartbeat there are
+    no hours, and `complete` is false.
     """
 
     as_of: Moment
@@ -114,10 +115,11 @@ class _Uses:
             for name in names:
                 to[name].append(Span(begin, end))
 
-    def boots_until(self, worker: WorkerName, life: Span, jobs: Sequence[Span]) -> datetime:
-        """When a worker was booted: at its first registration, or its first job, which proves that it was.
+    def booted_at(self, worker: WorkerName, life: Span, jobs: Sequence[Span]) -> datetime:
+        """When a worker finished booting: at its first registration or its first job, whichever came first.
 
-        One that lived before the period had booted then, unless it was young: a node registers again after a restart.
+        One that started before the period had finished before it, unless its first registration came within
+        LONGEST_BOOT: a node registers again after a restart.
         """
         found = [at for at in self.registered[worker] if life.begin <= at <= life.end]
         if life.begin < self._after and (not found or min(found) - life.begin > LONGEST_BOOT):
@@ -140,7 +142,7 @@ def hours_of(
             jobs = [Span(max(each.begin, life.begin), min(each.end, life.end)) for each in uses.jobs[worker]]
             jobs = _union(each for each in jobs if each.begin < each.end)
             _count(alive, life, period)
-            _count(booting, Span(life.begin, uses.boots_until(worker, life, jobs)), period)
+            _count(booting, Span(life.begin, uses.booted_at(worker, life, jobs)), period)
             for job in jobs:
                 _count(busy, job, period)
     return tuple(
@@ -204,15 +206,12 @@ class FleetHourHandlers:
         at = now()
         after = at.replace(minute=0, second=0, microsecond=0) - (query(request, FleetHoursQuery).hours - 1) * HOUR
         heard, queue = await asyncio.gather(
-            last_told(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
-            last_told(ref, last_snapshot(self._client, ref)),
+            last_or_none(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
+            fresh_queue(self._client, ref),
         )
         if heard is None or heard[0].workers is None:
             return json_response(FleetHours(as_of=at, complete=False, hours=()))
-        asked = ReadHistory(kinds=KINDS, after=after, newest_first=True, limit=PAGE_EVENTS)
-        events, complete = await self._archive.events(ref, asked, most=MAX_EVENTS)
-        if not complete:
-            after = events[-1].time if events else at
+        events, after, complete = await events_since(self._archive, ref, KINDS, after, at)
         running = queue.running or () if queue is not None else ()
         hours = await asyncio.to_thread(hours_of, events, heard[0].workers, running, Span(after, at))
         return json_response(FleetHours(as_of=at, complete=complete, hours=hours))

@@ -8,19 +8,16 @@ from decimal import Decimal
 from typing import Annotated
 from weakref import WeakValueDictionary
 
-import structlog
 from aiohttp import web
-from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.heartbeat import WorkerPhase
-from clusterra_contracts.identity import ClusterRef, JobId, Moment, ShapeName, WorkerName, now
-from clusterra_contracts.queue import QueueSnapshot
-from clusterra_runtime.nats.bus import BusUnavailable, Client
-from clusterra_runtime.nats.queue import last_snapshot
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, ShapeName, WorkerName
+from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
 from pydantic import Field
 
 from clusterra_gateway.bus.event_feed import EventFeed
+from clusterra_gateway.clusters.last_messages import fresh_queue, last_or_none
 from clusterra_gateway.clusters.worker_states import (
     PriceSource,
     ShapeWorkers,
@@ -36,8 +33,6 @@ from clusterra_gateway.http.requests.errors import NotFound
 from clusterra_gateway.http.requests.parameters import Query, query
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
-
-log = structlog.get_logger()
 
 KEEP_SECONDS = 1.0
 """How long the workers of a cluster are kept: a large queue has megabytes."""
@@ -173,27 +168,13 @@ class WorkerHandlers:
         binding = self._registry.clusters.get(ref)
         if binding is None:
             raise NotFound("there is no such cluster", hint="GET /v1/clusters lists yours")
-        try:
-            heard = await last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))
-        except (InvalidMessage, BusUnavailable) as error:
-            log.warning("workers_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-            heard = None
+        heard = await last_or_none(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref)))
         keep_until = time.monotonic() + KEEP_SECONDS
         if heard is None or heard[0].workers is None:
             as_of = heard[1] if heard is not None else None
             return _Known(None, (), as_of, None, self._feed.reflected_at(as_of), keep_until)
-        queue = await self._queue(ref)
+        queue = await fresh_queue(self._client, ref)
         rows = await asyncio.to_thread(rows_of, heard[0], queue, binding)
         taken_at = queue.taken_at if queue is not None else None
         position = self._feed.reflected_at(heard[1], taken_at)
         return _Known(rows, by_shape(rows), heard[1], taken_at, position, keep_until)
-
-    async def _queue(self, ref: ClusterRef) -> QueueSnapshot | None:
-        """The last queue; None where there is none, or none that may still be true."""
-        try:
-            queue = await last_snapshot(self._client, ref)
-        except (InvalidMessage, BusUnavailable) as error:
-            log.warning("queue_not_read", tenant=ref.tenant, cluster=ref.cluster, reason=str(error))
-            return None
-        fresh = queue is not None and (now() - queue.taken_at).total_seconds() <= queue.valid_seconds
-        return queue if fresh else None
