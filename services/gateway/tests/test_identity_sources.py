@@ -198,7 +198,7 @@ async def test_a_schedule_submits_as_the_user_of_the_map_while_there_is_one(site
     (submitted,) = world.acme.submits
     assert (submitted.user.name, submitted.user.uid) == ("alovelace", 5001)
     outcome = (await get(ada, f"/v1/schedules/{schedule['id']}"))["last_outcome"]
-    assert outcome.startswith("not submitted: its owner is no user of the cluster: ")
+    assert outcome.startswith("not submitted: its owner has no user on the cluster: ")
 
 
 async def test_a_quota_counts_the_jobs_of_the_user_of_the_map(site: Site) -> None:

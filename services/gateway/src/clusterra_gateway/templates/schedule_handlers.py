@@ -37,9 +37,8 @@ SCHEDULE = f"{SCHEDULES}/{{schedule_id}}"
 MAX_SCHEDULES = 100
 """How many a tenant may have."""
 MAX_BYTES = 64 * 1024
-
-
-VALUES = {"params", "inputs", "sbatch_override"}
+VALUES = frozenset({"params", "inputs", "sbatch_override"})
+"""The fields of a schedule that its template reads; a change of one is checked."""
 
 api = caller_routes(SCHEDULE_ID, reads=Needs("jobs:read"), changes=Needs("jobs:write", "member"))
 
@@ -124,8 +123,6 @@ class Schedules:
 
         async def attempt() -> None:
             schedule, version = await self._visible(request, caller)
-            if not manages(caller.member.role):
-                _check_owner(caller, schedule, "delete", hint="they or an admin can delete it")
             await self._records.delete(caller.member, schedule, version)
 
         await write_optimistically(attempt, contended=_contended())
@@ -142,8 +139,8 @@ class Schedules:
 
         async def attempt() -> Schedule:
             schedule, version = await self._visible(request, caller)
-            changes = wanted.of(schedule)
-            if not changes.keys() <= ({"paused"} if manages(caller.member.role) else frozenset[str]()):
+            changes = wanted.differences(schedule)
+            if changes.keys() - {"paused"}:
                 _check_owner(caller, schedule, "change", hint="they or an admin can pause it")
             changed = await self._changed(caller, schedule, changes)
             if changes:
@@ -154,7 +151,9 @@ class Schedules:
 
     @api.post("schedules_run", f"{SCHEDULE}/run", parameters=(IDEMPOTENCY_KEY,), result=ScheduleView)
     async def run(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Submits the template of one's own schedule once, now, also while it is paused. Its next time stays.
+        """Submits the template of one's own schedule once, now, even while it is paused.
+
+        Its next time does not change.
 
         The answer has the job or the run as `last_job` or `last_run`. 409 while what was submitted before has not
         ended.
@@ -217,7 +216,7 @@ def _check_owner(caller: Caller, schedule: Schedule, what: str, *, hint: str) ->
 
 
 def _contended() -> Conflict:
-    return Conflict("this schedule is being submitted just now", hint="try again in a moment")
+    return Conflict("this schedule is being changed or submitted just now", hint="try again in a moment")
 
 
 async def _first_tick(cron: str) -> datetime:

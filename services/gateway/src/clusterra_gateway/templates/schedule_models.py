@@ -53,7 +53,7 @@ class ScheduleChange(Body):
     sbatch_override: Options | None = None
     confirmed_usd_per_hour: ConfirmedCost = None
 
-    def of(self, schedule: Schedule) -> dict[str, Any]:
+    def differences(self, schedule: Schedule) -> dict[str, Any]:
         """The fields that differ from the schedule's."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return {
