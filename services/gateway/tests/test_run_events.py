@@ -51,7 +51,8 @@ async def told(reader: Reader, run_id: str, *kinds: str) -> list[RunFact]:
 
 
 async def end_job(world: World, job_id: str, state: str, kind: JobKind) -> None:
-    """Ends a job, and tells so as the proxy does."""
+    """Ends a job, once Slurm has it, and tells so as the proxy does."""
+    await until(lambda: job_id in world.acme.jobs, seconds=90, what=f"job {job_id}", every=0.02)
     world.acme.set_state(job_id, state)
     job = world.acme.jobs[job_id]
     fact = JobFact(

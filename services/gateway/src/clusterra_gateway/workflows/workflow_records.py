@@ -6,7 +6,7 @@
 | | `step#<index>` | the specification of one of its jobs |
 | `cluster#<tenant>.<cluster>` | `<creation time>#<run id>` | the mark of a workflow, for the list of all |
 | `member#<tenant>.<cluster>#<member id>` | `<creation time>#<run id>` | the same, for the list of its owner's |
-| `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of a workflow that is not over, for the sweep |
+| `unfinished` | `<tenant>.<cluster>#<run id>` | the mark of an unfinished workflow, for the sweep |
 
 All items expire 30 days after the workflow was created. Where a member has too many, the scripts and marks of their
 oldest that have ended go earlier: then the workflow itself stays for a day after its creation, so that its
@@ -107,8 +107,8 @@ class WorkflowRecords:
             changed = change(stored.workflow)
             if changed == stored.workflow:
                 return stored
-            await self._replace(ref, stored, changed)
-            return StoredWorkflow(changed, stored.version + 1, stored.unsent)
+            wrote_event = await self._replace(ref, stored, changed)
+            return StoredWorkflow(changed, stored.version + 1, unsent=stored.unsent or wrote_event)
 
         contended = Unavailable("others are changing this run", hint="try again in a moment")
         return await write_optimistically(attempt, contended=contended, attempts=CHANGE_ATTEMPTS)
@@ -186,7 +186,8 @@ class WorkflowRecords:
                 await self._store.delete(Delete(RUNS, key))
         return len(page.items)
 
-    async def _replace(self, ref: ClusterRef, stored: StoredWorkflow, changed: Workflow) -> None:
+    async def _replace(self, ref: ClusterRef, stored: StoredWorkflow, changed: Workflow) -> bool:
+        """Stores a changed workflow. Returns whether an event was written with it."""
         update = Update(RUNS, _run_key(ref, changed.id), set=_attributes(changed), condition=VersionIs(stored.version))
         messages, marks = events_of_change(ref, stored.workflow, changed), _mark_writes(ref, stored.workflow, changed)
         if messages:
@@ -195,6 +196,7 @@ class WorkflowRecords:
             await self._store.transact([update, *marks], token=_token(changed))
         else:
             await self._store.write(update)
+        return bool(messages)
 
 
 def _mark_writes(ref: ClusterRef, before: Workflow, after: Workflow) -> tuple[Write, ...]:
