@@ -37,6 +37,10 @@ CATALOGUE = Catalogue(
 )
 
 
+async def no_message(*_message: object) -> None:
+    """Publishes nothing: for an outbox beside that of a gateway."""
+
+
 class _Service(Service):
     def __init__(self, settings: Settings) -> None:
         super().__init__("gateway", settings)

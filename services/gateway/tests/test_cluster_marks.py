@@ -13,12 +13,9 @@ from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.store import Put, Store, Table
+from gateway_world import no_message
 
 REF = ClusterRef(tenant="acme", cluster="main")
-
-
-async def no_message(*_message: object) -> None:
-    """Publishes nothing."""
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,9 @@ from clusterra_gateway.workflows.table import RUNS
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
+from gateway_world import no_message
 
 REF = ClusterRef(tenant="acme", cluster="main")
-
-
-async def no_message(*_message: object) -> None:
-    """Publishes nothing."""
 
 
 class SilentEdge:

@@ -43,7 +43,7 @@ from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import INDEX_PARTITIONS
 from clusterra_runtime.store.page import Page
 from clusterra_runtime.store.store import StoreUnavailable, Table, Update
-from gateway_world import World
+from gateway_world import World, no_message
 from hypothesis import given
 from hypothesis import strategies as st
 from sse_reader import sse_reader
@@ -65,10 +65,6 @@ async def read(browser: aiohttp.ClientSession, schedule_id: str) -> dict[str, An
         assert answer.status == 200, await answer.text()
         shown: dict[str, Any] = await answer.json()
         return shown
-
-
-async def no_message(*_message: object) -> None:
-    """Publishes nothing: the gateway of the world has the outbox."""
 
 
 class Replica:

@@ -21,6 +21,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.table_use import tables_of
+from gateway_world import no_message
 from test_staging_state import staging
 
 REF = ClusterRef(tenant="acme", cluster="main")
@@ -41,10 +42,6 @@ class LinksOnly:
             return Staged(state="done")
         problem = StagingProblem(path=f"{number:04}", detail="it is a link")
         return Staged(state="done", problems=(problem,), after=f"{number:04}" if number < PAGES else None)
-
-
-async def no_message(*_message: object) -> None:
-    """Publishes nothing."""
 
 
 async def test_a_long_turn_ends_between_two_batches_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
