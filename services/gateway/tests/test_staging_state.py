@@ -133,8 +133,8 @@ def test_a_job_whose_inputs_failed_has_no_outputs_and_its_errors_are_its_owners(
 
 
 def test_results_are_named_with_the_rules_that_they_come_from_to_their_owner_alone() -> None:
-    copied = Copied().plus(2, 5).naming([CopiedFile(path="outputs/run1/a", size=2)])
-    shown = view(staging("done", staged_out=copied.naming([CopiedFile(path="outputs/run1/b", size=3)])))
+    copied = Copied().plus(2, 5).with_names([CopiedFile(path="outputs/run1/a", size=2)])
+    shown = view(staging("done", staged_out=copied.with_names([CopiedFile(path="outputs/run1/b", size=3)])))
     hidden = shown.without_names()
 
     assert shown.stage_out is not None
@@ -148,7 +148,7 @@ def test_results_are_named_with_the_rules_that_they_come_from_to_their_owner_alo
 def test_the_names_of_results_have_a_bound(batches: list[list[str]]) -> None:
     copied = Copied()
     for batch in batches:
-        copied = copied.naming([CopiedFile(path=path, size=1) for path in batch])
+        copied = copied.with_names([CopiedFile(path=path, size=1) for path in batch])
     named, all_paths = [file.path for file in copied.named], [path for batch in batches for path in batch]
 
     assert named == all_paths[: len(named)]

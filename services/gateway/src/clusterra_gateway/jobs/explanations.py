@@ -24,8 +24,8 @@ from clusterra_gateway.http.requests.parameters import JOB_ID, job_id
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
 from clusterra_gateway.jobs.alternatives import ShapeAlternative
-from clusterra_gateway.jobs.past_alternatives import compared_for
-from clusterra_gateway.jobs.stages import SECOND
+from clusterra_gateway.jobs.past_alternatives import past_alternatives
+from clusterra_gateway.jobs.stages import SECOND, names_of
 from clusterra_gateway.staging.staging_records import JobStagings
 from clusterra_gateway.submission.staged_files import JobStaging
 
@@ -230,7 +230,7 @@ class Explanations:
                 job = job.model_copy(update={"cancelled_by": cancelled_by})
             found = from_job(job, now())
             if found.state == "ended":
-                found = await self._with_rejected(ref, found, job)
+                found = await self._with_past_alternatives(ref, found, job)
         except RpcFailed as failed:
             if failed.error.kind not in ("not_found", "unavailable"):
                 raise
@@ -248,17 +248,19 @@ class Explanations:
             return None
         cancelled = fact.state == "CANCELLED"
         by = await self._cancelled_by(ref, viewer, job_id, fact.submitted_at) if cancelled else None
-        return await self._with_rejected(ref, from_fact(fact, by, now()), fact)
+        return await self._with_past_alternatives(ref, from_fact(fact, by, now()), fact)
 
-    async def _with_rejected(self, ref: ClusterRef, told: JobExplanation, ended: Job | JobFact) -> JobExplanation:
-        """The explanation of a job that has ended, which its viewer may see, with what was compared for it."""
+    async def _with_past_alternatives(
+        self, ref: ClusterRef, told: JobExplanation, ended: Job | JobFact
+    ) -> JobExplanation:
+        """The explanation of a job that has ended, which its viewer may see, with the shapes compared for it."""
         before = (ended.started_at or ended.ended_at or told.as_of) + SECOND
-        when, alternatives = await compared_for(self._archive, ref, ended.job_id, ended.submitted_at, before)
+        when, alternatives = await past_alternatives(self._archive, ref, ended.job_id, ended.submitted_at, before)
         return told.model_copy(update={"alternatives": alternatives, "alternatives_as_of": when})
 
     async def _cancelled_by(self, ref: ClusterRef, viewer: Viewer, job_id: JobId, submitted_at: datetime) -> str | None:
         """Who cancelled a job, or the whole array of a task, through Clusterra: Slurm may know only our own user."""
-        for subject in dict.fromkeys((job_id, job_id.partition("_")[0])):
+        for subject in names_of(job_id):
             fact = await self._newest(ref, viewer, subject, {"action.cancel"}, submitted_at)
             if isinstance(fact, JobActionFact) and not fact.tasks:
                 return fact.actor

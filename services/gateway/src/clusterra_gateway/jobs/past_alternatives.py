@@ -14,7 +14,7 @@ from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import HistoryRequests
 from clusterra_gateway.jobs.alternatives import ShapeAlternative
-from clusterra_gateway.jobs.stages import names_of, naming
+from clusterra_gateway.jobs.stages import changes_naming, names_of
 
 MAX_DECISIONS_READ = 500
 """How many decisions are looked at: the last ones before the job's start."""
@@ -22,7 +22,7 @@ DECISIONS_OF_PAGE = 50
 """Most jobs start soon after a decision that named them, so few pages are read. Each is parsed on the event loop."""
 
 
-async def compared_for(
+async def past_alternatives(
     archive: HistoryRequests, ref: ClusterRef, job_id: JobId, after: datetime, before: datetime
 ) -> tuple[datetime | None, tuple[ShapeAlternative, ...]]:
     """What the last decision in a period compared for a job that the viewer may see, and when; else nothing.
@@ -50,9 +50,9 @@ async def compared_for(
 
 def _compared(job_id: JobId, decisions: Sequence[Event]) -> Iterator[tuple[Event, ShapeChange]]:
     """The changes whose alternatives were compared for the job."""
-    names = names_of(job_id)
+    names = set(names_of(job_id))
     return (
         (event, change)
-        for event, _, change in naming(job_id, decisions)
+        for event, _, change in changes_naming(job_id, decisions)
         if change.alternatives and names.intersection(change.compared_jobs)
     )

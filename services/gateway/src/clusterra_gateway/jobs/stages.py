@@ -163,20 +163,20 @@ def _end(at: datetime, ended: Job | JobFact) -> Placed:
 
 def decisions_known(history: JobHistory, decisions: Iterable[Event]) -> bool:
     """Whether as many decisions that name the job are among these as are told."""
-    return sum(1 for _ in naming(history.job_id, decisions)) >= MAX_DECISIONS
+    return sum(1 for _ in changes_naming(history.job_id, decisions)) >= MAX_DECISIONS
 
 
-def naming(job_id: JobId, decisions: Iterable[Event]) -> Iterator[tuple[Event, ScaleFact, ShapeChange]]:
+def changes_naming(job_id: JobId, decisions: Iterable[Event]) -> Iterator[tuple[Event, ScaleFact, ShapeChange]]:
     """The changes that name a job, or an array that it is a task of, each with its decision."""
-    names = names_of(job_id)
+    names = set(names_of(job_id))
     for event in decisions:
         if isinstance(event.data, ScaleFact):
             yield from ((event, event.data, each) for each in event.data.changes if names.intersection(each.job_ids))
 
 
-def names_of(job_id: JobId) -> frozenset[JobId]:
-    """How decisions name a job: by its id, or by that of the array that it is a task of."""
-    return frozenset((job_id, job_id.partition("_")[0]))
+def names_of(job_id: JobId) -> tuple[JobId, ...]:
+    """How events name a job: by its id, or by that of the array that it is a task of, which comes last."""
+    return tuple(dict.fromkeys((job_id, job_id.partition("_")[0])))
 
 
 def decision_stages(history: JobHistory, decisions: Iterable[Event], *, complete: bool) -> tuple[Placed, ...]:
@@ -193,7 +193,7 @@ def decision_stages(history: JobHistory, decisions: Iterable[Event], *, complete
                 reason=change.reason,
             ),
         )
-        for event, decision, change in naming(history.job_id, sorted(decisions, key=lambda each: each.time))
+        for event, decision, change in changes_naming(history.job_id, sorted(decisions, key=lambda each: each.time))
     ]
     if found:
         return tuple(found[:MAX_DECISIONS])

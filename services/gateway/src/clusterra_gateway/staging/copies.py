@@ -165,7 +165,7 @@ class OutputCopies:
         copied = [
             CopiedFile(path=each.path.shown, size=each.file.size) for each in targets if each.file.path not in bad
         ]
-        done = self._turn.staging.staged_out.plus(len(copied), sum(file.size for file in copied)).naming(copied)
+        done = self._turn.staging.staged_out.plus(len(copied), sum(file.size for file in copied)).with_names(copied)
         done = done.failing(*(f"{problem.path}: {problem.detail}" for problem in problems))
         await self._turn.step_done(staged_out=done, cursor=batch[-1].path, upload=None)
 

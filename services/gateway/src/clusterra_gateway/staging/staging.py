@@ -87,7 +87,7 @@ class Copied(Record):
         """With further files."""
         return self.model_copy(update={"files": self.files + files, "bytes": self.bytes + size})
 
-    def naming(self, files: Sequence[CopiedFile]) -> "Copied":
+    def with_names(self, files: Sequence[CopiedFile]) -> "Copied":
         """With the names of further results, as far as they have room."""
         named = [*self.named, *files][:MAX_NAMED]
         sizes = accumulate(len(file.path.encode()) for file in named)
