@@ -98,7 +98,7 @@ class ScalerStandIn:
         self.simulated.append(request)
         if request.generation in self.forgotten:
             raise RpcFailed(
-                RpcError(kind="not_found", detail="it is gone", hint="compare with the present queue instead")
+                RpcError(kind="not_found", detail="it is gone", hint="simulate with the current queue instead")
             )
         bought = SimulatedShape(shape="compute-xs", workers=3, new=1, usd_per_hour=0.1 + 0.2)
         return Simulation(

@@ -84,7 +84,7 @@ async def test_a_decision_that_cannot_be_decided_again_is_not_found(world: World
     status, found = await past(world, 41)
 
     assert status == 404
-    assert found["hint"] == "compare with the present queue instead"
+    assert found["hint"] == "simulate with the current queue instead"
 
 
 @pytest.mark.parametrize("generation", [0, -1, 2**53, "last"])

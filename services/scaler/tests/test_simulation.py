@@ -206,7 +206,9 @@ async def test_an_earlier_queue_is_read_from_the_decision_log(tmp_path: Path) ->
 
     assert (answer.generation, answer.present.placed) == (5, 4)
     assert answer.changed.waiting > 0
-    assert [(each.kind, each.hint) for each in refused] == [("not_found", "compare with the present queue instead")] * 2
+    assert [(each.kind, each.hint) for each in refused] == [
+        ("not_found", "simulate with the current queue instead")
+    ] * 2
 
 
 async def test_simulations_wait_with_the_estimates() -> None:

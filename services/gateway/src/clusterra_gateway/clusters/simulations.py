@@ -120,10 +120,10 @@ class Decided(ResponseBody):
 
 
 class PolicySimulation(ResponseBody):
-    """Two decisions from one look at the queue, at `as_of`: under the present policy, and under the changed one.
+    """Two decisions from one snapshot of the queue, taken at `as_of`: under the present policy, and the changed one.
 
-    With a `generation` the look is that of the decision, and `present` is what was decided then, under the policy of
-    then. `snapshot_generation` is the number of the look, as the events of decisions have it.
+    With a `generation` it is the snapshot of that decision, and `present` is what was decided, under the policy of that
+    time. `snapshot_generation` is the snapshot's number, as in the events of decisions.
     Each is one decision, and no forecast. Workers that run or are ordered already are not undone by a lower limit. A
     `paused` cluster buys no worker under any policy. `shadow` means that the scaler buys nothing.
     """
@@ -167,7 +167,10 @@ class Simulations:
         )
         if found.generation != wanted.generation:
             # It is of a release that decides from the present queue alone.
-            raise NotFound("the scaler cannot do this yet", hint="compare with the present queue instead")
+            raise NotFound(
+                "this release of the scaler simulates only the current queue",
+                hint="simulate with the current queue instead",
+            )
         return json_response(
             PolicySimulation.showing(found, present=Decided.of(found.present), changed=Decided.of(found.changed))
         )

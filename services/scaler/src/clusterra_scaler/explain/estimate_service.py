@@ -99,7 +99,7 @@ class EstimateService:
 
     @asynccontextmanager
     async def _counted(self) -> AsyncIterator[None]:
-        """Be one of those that wait or are computed. Raises RpcFailed if they are too many, or it takes too long."""
+        """Count the request among those that wait or run. Raises RpcFailed for too many, or one that takes too long."""
         if self._waiting >= MAX_WAITING:
             raise _unavailable("too many estimates of this cluster are asked for")
         self._waiting += 1
@@ -112,7 +112,7 @@ class EstimateService:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Be the only one that decides for the cluster."""
+        """Hold the cluster's decision lock."""
         async with self._estimating, self._deciding:
             await self._lanes.turns.take()
             yield
@@ -123,4 +123,4 @@ def _unavailable(detail: str) -> RpcFailed:
 
 
 def _not_found(detail: str) -> RpcFailed:
-    return RpcFailed(RpcError(kind="not_found", detail=detail, hint="compare with the present queue instead"))
+    return RpcFailed(RpcError(kind="not_found", detail=detail, hint="simulate with the current queue instead"))
