@@ -125,13 +125,13 @@ class EventFeed:
         """
         return self._follower.position
 
-    def reflected_at(self, *told_at: datetime | None) -> int | None:
-        """The sequence up to which a state reflects every event that other services told at these moments.
+    def reflected_at(self, *published_at: datetime | None) -> int | None:
+        """The last sequence whose event, like all before it, is reflected in messages published at these times.
 
-        Heartbeats and queues come beside the events, not before them: `position` would be too high for what is made
-        of them. Moments that are None do not count. None if the position is not known.
+        Heartbeats and queue snapshots are published independently of events, so `position` would be too high for them.
+        Times that are None do not count. None if the position is not known.
         """
-        moments = [each for each in told_at if each is not None]
+        moments = [each for each in published_at if each is not None]
         return self._positions.reflected_at(min(moments)) if moments else None
 
     def observe(self, kinds: frozenset[str], observer: EventObserver) -> None:

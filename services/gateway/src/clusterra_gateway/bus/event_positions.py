@@ -4,14 +4,14 @@ from collections import deque
 from datetime import datetime, timedelta
 
 LAG = timedelta(seconds=2)
-"""How long before it is stored a heartbeat, a queue or a desired state may have been made. In this time, events that it
-does not reflect may be stored."""
+"""Maximum age of a heartbeat, queue snapshot or desired state when NATS stores it. It may lack events that were stored
+in this time."""
 REMEMBERED = 2_000
 """How many moments are remembered. The feed makes at most 20 a second: these are the last 100 seconds at least."""
 
 
 class EventPositions:
-    """The positions of a stream at the newest moments. Ascending in both."""
+    """The latest pairs of storage time and stream sequence, ascending in both."""
 
     def __init__(self) -> None:
         self._moments: deque[tuple[datetime, int]] = deque(maxlen=REMEMBERED)
@@ -27,7 +27,10 @@ class EventPositions:
         """Whether no moment is known."""
         return not self._moments
 
-    def reflected_at(self, told_at: datetime) -> int | None:
-        """The position up to which a state reflects all events that was told at this moment; None if not known."""
-        made_at = told_at - LAG
+    def reflected_at(self, published_at: datetime) -> int | None:
+        """The last position whose event, like all before it, is reflected in a message published at this time.
+
+        None if not known.
+        """
+        made_at = published_at - LAG
         return next((position for at, position in reversed(self._moments) if at <= made_at), None)

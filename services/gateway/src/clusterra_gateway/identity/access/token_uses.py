@@ -33,7 +33,7 @@ class TokenUses:
             return
         if len(self._waiting) < MOST_WAITING:
             used = record.model_copy(update={FIELD: hour}).attributes()[FIELD]
-            # Replicas do it once together. A change of the token at the same time is not disturbed.
+            # The condition lets one replica write per hour. The kept version leaves a change of the token undisturbed.
             earlier = Missing(FIELD) | compare(FIELD, "<", used)
             self._waiting[Place(owner.tenant, record=f"{owner.id}#{token_id}")] = Update(
                 ACCOUNTS,
@@ -44,7 +44,7 @@ class TokenUses:
             )
 
     def sweeper(self) -> Sweeper[Place]:
-        """Writes what waits every few seconds. What cannot be written is logged, and given up."""
+        """Writes the pending uses every few seconds. A failed write is logged and not repeated."""
         sweep = Sweep("uses of tokens", self._listed, self._write, lambda place: place, (StoreError,))
         return Sweeper(sweep, Pace(INTERVAL_SECONDS, WRITE_SECONDS), BOUNDS)
 
