@@ -11,7 +11,7 @@ from clusterra_contracts.identity import ClusterRef
 from clusterra_scaler.decisions import search
 from clusterra_scaler.decisions.log import decision_log
 from clusterra_scaler.decisions.record import RECORD, DecisionInputs, DecisionOutput, DecisionRecord
-from clusterra_scaler.decisions.search import recorded
+from clusterra_scaler.decisions.search import find_record
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
 from clusterra_scaler.planner.observed.state import FleetState
 from fleet_examples import START, group, observation, snapshot
@@ -48,7 +48,7 @@ def test_each_decision_is_found_whatever_the_size_of_the_pieces(generation: int,
         made = [record(number) for number in (1, 2, 3, 5, 6)]
         write(path / "acme.c1.jsonl", *(each for one in made for each in (one, without_changes(one))))
 
-        found = recorded((path,), ACME, generation)
+        found = find_record((path,), ACME, generation)
 
     assert found == next((each for each in made if each.decided.state.generation == generation), None)
 
@@ -62,16 +62,16 @@ def test_rotated_files_and_other_logs_are_read_and_other_clusters_are_not(tmp_pa
     write(tmp_path / "acme.c1.20260301T141640.000000.jsonl", record(7, ref=ClusterRef(tenant="acme", cluster="c9")))
     logs = (tmp_path, tmp_path / "large", tmp_path / "none")
 
-    assert recorded(logs, ACME, 4) == record(4, "7")
-    assert recorded(logs, ACME, 5) == record(5)
-    assert [recorded(logs, ACME, number) for number in (6, 7, 8)] == [None] * 3
-    assert recorded((tmp_path,), ACME, 5) is None
+    assert find_record(logs, ACME, 4) == record(4, "7")
+    assert find_record(logs, ACME, 5) == record(5)
+    assert [find_record(logs, ACME, number) for number in (6, 7, 8)] == [None] * 3
+    assert find_record((tmp_path,), ACME, 5) is None
 
 
 def test_a_decision_in_shadow_mode_made_no_desired_state(tmp_path: Path) -> None:
     write(tmp_path / "acme.c1.jsonl", record(4), replace(record(4, "2"), shadow=True))
 
-    assert recorded((tmp_path,), ACME, 4) == record(4)
+    assert find_record((tmp_path,), ACME, 4) == record(4)
 
 
 def test_only_the_wanted_line_is_parsed(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_only_the_wanted_line_is_parsed(tmp_path: Path) -> None:
     with (tmp_path / "acme.c1.jsonl").open("ab") as opened:
         opened.write(b'{"cluster": broken\n{"decided":{"state":{"generation":44,"changes":[1]\n')
 
-    assert recorded((tmp_path,), ACME, 4) == record(4)
-    assert recorded((tmp_path,), ACME, 44) is None
+    assert find_record((tmp_path,), ACME, 4) == record(4)
+    assert find_record((tmp_path,), ACME, 44) is None
 
 
 @pytest.mark.parametrize("bound", ["MAX_BYTES", "MAX_SECONDS", "MAX_LINE_BYTES"])
@@ -89,7 +89,7 @@ def test_a_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bo
     monkeypatch.setattr(search, "PIECE_BYTES", 100)
     monkeypatch.setattr(search, bound, -1.0 if bound == "MAX_SECONDS" else 200)
 
-    assert recorded((tmp_path,), ACME, 1) is None
+    assert find_record((tmp_path,), ACME, 1) is None
 
 
 async def test_a_log_finds_what_it_has_written(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ from clusterra_scaler.decisions.spans import decision_span
 from clusterra_scaler.desired_publisher import DesiredPublisher
 from clusterra_scaler.explain.estimate import EstimateInputs
 from clusterra_scaler.explain.estimate_service import EstimateService
-from clusterra_scaler.explain.purchase_alternatives import with_alternatives
+from clusterra_scaler.explain.purchase_alternatives import decided_and_published
 from clusterra_scaler.explain.service import ExplanationService
 from clusterra_scaler.fleets import Fleets, Recorded
-from clusterra_scaler.planner.decide import Decision, decide
+from clusterra_scaler.planner.decide import Decision
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Edge, Observation, only_busy, same_queue
 from clusterra_scaler.planner.observed.observation_history import ObservationHistory
@@ -210,19 +210,16 @@ class ControlLoop:
         observation = Observation(self._binding, snapshot, self._edge, began, age_seconds)
         self._metrics.on_observation(observation)
         state = self._with_answers(recorded).state
-        observation_history = self._observation_history
-        run_history = self._run_history
+        observation_history, run_history = self._observation_history, self._run_history
 
         def compute() -> tuple[Decision, Decision]:
             with DECIDE_SECONDS.labels(size(snapshot)).time():
-                run_history.observe(snapshot)
-                decision = decide(observation, state, observation_history, run_history)
-                return decision, decision if shadow else with_alternatives(decision, observation, run_history)
+                return decided_and_published(observation, state, observation_history, run_history, shadow=shadow)
 
         # Inputs that arrive meanwhile are coalesced: the next decision takes the latest.
         async with self._deciding:
-            # The decision log and the other logs keep the plain one, which is what a replay decides again.
-            decision, told = await self._lanes.run(snapshot, compute)
+            # The logs keep `decision`, which a replay makes again; the event has `published`, with alternatives.
+            decision, published = await self._lanes.run(snapshot, compute)
         self._observation_history = decision.observation_history
         DECISIONS.labels("shadow" if shadow else "changed" if decision.changes else "same").inc()
         if shadow:
@@ -233,7 +230,7 @@ class ControlLoop:
             must_store = decision.state.must_be_stored_after(recorded.state)
             worth_logging = first or bool(decision.changes) or must_store
             with decision_span(self._ref, snapshot, decision, began):
-                recorded = await self._carry_out(recorded, told, arrived_at)
+                recorded = await self._carry_out(recorded, published, arrived_at)
                 self._metrics.on_decision(decision, snapshot)
                 if worth_logging:
                     self._logger.decided(decision)

@@ -21,7 +21,7 @@ from prometheus_client import Counter
 from pydantic_core import PydanticSerializationError
 
 from clusterra_scaler.decisions.record import RECORD, DecisionRecord
-from clusterra_scaler.decisions.search import recorded
+from clusterra_scaler.decisions.search import find_record
 
 log = structlog.get_logger(__name__)
 
@@ -85,7 +85,7 @@ class DecisionLog:
         It may not be written yet, deleted already, in the log of another scaler, or too far back to be looked for.
         """
         return await asyncio.get_running_loop().run_in_executor(
-            self._reading, recorded, self._read_directories, ref, generation
+            self._reading, find_record, self._read_directories, ref, generation
         )
 
     def write_until_stopped(self) -> None:

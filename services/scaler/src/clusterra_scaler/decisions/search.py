@@ -22,7 +22,7 @@ PIECE_BYTES = 1024 * 1024
 MAX_BYTES = 512 * 1024 * 1024
 """How much is read in a search."""
 MAX_SECONDS = 5.0
-"""Who asks waits for the decisions, too."""
+"""Maximum duration of a search: the caller's timeout also covers two decisions."""
 MAX_LINE_BYTES = 128 * 1024 * 1024
 
 _NO_CHANGES = b'"changes":[]'
@@ -45,7 +45,7 @@ class _Budget:
         return os.pread(file, end - begin, begin)
 
 
-def recorded(directories: Iterable[Path], ref: ClusterRef, generation: int) -> DecisionRecord | None:
+def find_record(directories: Iterable[Path], ref: ClusterRef, generation: int) -> DecisionRecord | None:
     """The record of the decision that made this desired state of a cluster; None if it is not found.
 
     Decisions in shadow mode made none. Of several records the newest counts.
@@ -78,7 +78,7 @@ def _newest_first(directories: Iterable[Path], ref: ClusterRef) -> list[Path]:
 
 
 def _lines_with_changes(wanted: bytes, file: int, budget: _Budget) -> Iterator[bytes]:
-    """The lines with some bytes, from the last to the first, without those whose rest has no changes. Raises _Spent.
+    """Lines that contain `wanted`, last first, without those whose `changes` after it are empty. Raises _Spent.
 
     Many records of a desired state only keep what the scaler has learned since: they are not parsed.
     """

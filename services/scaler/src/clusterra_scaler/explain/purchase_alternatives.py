@@ -1,4 +1,4 @@
-"""Tells with each purchase of a decision which other shapes there were, for as long as its event is kept.
+"""Adds the compared shapes to each purchase of a decision; the decision's event keeps them.
 
 It compares after the decision, from the decision's own results: what is decided, and what a replay decides again, does
 not depend on it.
@@ -12,15 +12,31 @@ from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.explain.alternatives import Offered, for_waiting
 from clusterra_scaler.explain.forecast import Forecast, waiting_groups
-from clusterra_scaler.planner.decide import Decision
+from clusterra_scaler.planner.decide import Decision, decide
 from clusterra_scaler.planner.estimates.run_history import RunHistory
 from clusterra_scaler.planner.observed.observation import Observation
+from clusterra_scaler.planner.observed.observation_history import ObservationHistory
+from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.requests.demand import demand_of
 
 MOST_COMPARED = 10
 """For how many changes of a decision the shapes are compared: those that buy most. It bounds the time, and the size of
 the decision's event."""
+
+
+def decided_and_published(
+    observation: Observation,
+    state: FleetState,
+    observation_history: ObservationHistory,
+    run_history: RunHistory,
+    *,
+    shadow: bool,
+) -> tuple[Decision, Decision]:
+    """The decision, and the same one as it is published. In shadow mode nothing is published: they are one."""
+    run_history.observe(observation.snapshot)
+    decision = decide(observation, state, observation_history, run_history)
+    return decision, decision if shadow else with_alternatives(decision, observation, run_history)
 
 
 def with_alternatives(decision: Decision, observation: Observation, run_history: RunHistory) -> Decision:

@@ -35,8 +35,8 @@ HELD_FOR_SECONDS = 5.0
 async def serve(settings: Settings, connection: socket.socket) -> None:
     """Do what the scaler at the other end of a connection says, until it closes the connection."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=LINE_BYTES)
-    scalers = settings.decision_log_dir
-    own, others = (scalers / LARGE, (scalers,)) if scalers is not None else (None, ())
+    scaler_directory = settings.decision_log_dir
+    own, others = (scaler_directory / LARGE, (scaler_directory,)) if scaler_directory is not None else (None, ())
     with decision_log(own, settings.decision_log_bytes, *others) as decisions, DecisionLanes() as lanes:
         async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
             client, registry = await bus.connect(settings, SERVICE), Registry()
