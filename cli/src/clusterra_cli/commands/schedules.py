@@ -121,7 +121,10 @@ def resume(schedule_id: ScheduleArgument, json: Json = False, quiet: Quiet = Fal
 def run(
     schedule_id: ScheduleArgument, key: Key = None, json: Json = False, quiet: Quiet = False, url: Url = None
 ) -> None:
-    """Submit the template of a schedule of yours once, now, also while it is paused. Its next time stays."""
+    """Submit the template of one of your schedules once, now, even while it is paused.
+
+    Its next time does not change.
+    """
     with connected(url) as client:
         after = client.run_schedule(schedule_id, key=key)
     made = f"job {after.last_job}" if after.last_run is None else f"workflow {after.last_run}"
@@ -144,7 +147,10 @@ def edit(
     quiet: Quiet = False,
     url: Url = None,
 ) -> None:
-    """Change a schedule of yours. What is not given stays, also each value."""
+    """Change one of your schedules.
+
+    What is not given does not change; `--set` and `--input` change only the values that they name.
+    """
     from clusterra.models import Schedule
 
     if missed is not None:

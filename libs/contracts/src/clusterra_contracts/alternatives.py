@@ -30,9 +30,9 @@ Lack = Literal["cpus", "memory", "gpus"]
 """What a worker has too little of; `gpus` are all generic resources."""
 
 MOST_ALTERNATIVES = 20
-"""How many shapes are told."""
+"""Maximum number of alternatives of a job."""
 MOST_OF_CHANGE = 5
-"""How many shapes are told of a change of the desired state."""
+"""Maximum number of alternatives in one change of an event `scale.decided`."""
 
 
 class Alternative(Wire):

@@ -91,7 +91,7 @@ def job_view(cluster: Cluster, record: JobRecord) -> Job | None:
         signal=record.signal,
         restarts=record.restart_cnt,
         array_tasks=_waiting(cluster, record),
-        unstarted_tasks=_never_started(record),
+        unstarted_tasks=_unstarted(record),
         standard_output=stdout,
         standard_error=stderr,
         het_job_id=str(record.het_job_id) if record.het_job_id else None,
@@ -133,7 +133,7 @@ def array_view(cluster: Cluster, array: JobId, records: Sequence[JobRecord]) -> 
         update={
             "job_id": array,
             "array_tasks": next((text for task in tasks if (text := _waiting(cluster, task))), ""),
-            "unstarted_tasks": next((text for task in tasks if (text := _never_started(task))), ""),
+            "unstarted_tasks": next((text for task in tasks if (text := _unstarted(task))), ""),
             "nodes": tuple(sorted({node for task in tasks if task.started_at for node in task.hosts})),
             "submitted_at": min(task.submit_time or OLDEST for task in tasks),
             "started_at": min((start for start in starts if start), default=None),
@@ -153,7 +153,7 @@ def _waiting(cluster: Cluster, record: JobRecord) -> str:
     return array_tasks.format_tasks(waiting) if waiting else record.array_task_string
 
 
-def _never_started(record: JobRecord) -> str:
+def _unstarted(record: JobRecord) -> str:
     """Return the tasks of a record that ended before they started, in Slurm's notation."""
     if not (record.never_started_tasks and record.is_waiting_array):
         return ""
