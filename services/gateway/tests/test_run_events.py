@@ -180,9 +180,11 @@ async def test_a_run_whose_event_is_not_sent_is_not_forgotten_before(
         raise ConnectionError("NATS is away")
 
     records = WorkflowRecords(world.store, Outbox(world.store, away))
-    await records.change(REF, run_id, lambda workflow: transitions.observed(workflow, {"1": "FAILED"}, now()))
-    stored: Any = await records.read(REF, run_id)
-    assert await records.remove(REF, stored)
+    changed: Any = await records.change(
+        REF, run_id, lambda workflow: transitions.observed(workflow, {"1": "FAILED"}, now())
+    )
+    assert changed == await records.read(REF, run_id)
+    assert await records.remove(REF, changed)
 
     left = await records.read(REF, run_id)
     assert left is not None

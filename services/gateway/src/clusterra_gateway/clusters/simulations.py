@@ -166,7 +166,7 @@ class Simulations:
             SimulatePolicy(policy=policy, generation=wanted.generation, fields=tuple(sorted(wanted.policy.given))),
         )
         if found.generation != wanted.generation:
-            # It is of a release that decides from the present queue alone.
+            # It is of a release that simulates only the current queue.
             raise NotFound(
                 "this release of the scaler simulates only the current queue",
                 hint="simulate with the current queue instead",
