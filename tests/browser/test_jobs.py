@@ -103,16 +103,16 @@ async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(per
     await expect(page.get_by_role("status").filter(has_text="3 jobs cancelled")).to_be_visible()
 
 
-async def test_chosen_rows_alone_are_acted_on_and_stay_chosen_while_others_come(person: Person) -> None:
+async def test_selected_rows_alone_are_acted_on_and_stay_selected_while_others_come(person: Person) -> None:
     ada = await person("ada")
-    jobs = [await _submitted(ada, "sleep 300", name="chosen-alone", hold=True) for _ in range(3)]
-    array = await _submitted(ada, "true", name="chosen-alone", array="0-3", hold=True)
+    jobs = [await _submitted(ada, "sleep 300", name="selected-alone", hold=True) for _ in range(3)]
+    array = await _submitted(ada, "true", name="selected-alone", array="0-3", hold=True)
     page = ada.page
-    await page.goto(f"/c/{ada.user.cluster}/jobs?find=chosen-alone")
+    await page.goto(f"/c/{ada.user.cluster}/jobs?find=selected-alone")
     await expect(page.get_by_text("4 of ")).to_be_visible()
     every = page.get_by_role("checkbox", name="Select all jobs that match")
-    of_array = page.get_by_role("checkbox", name=f"Select all tasks of chosen-alone ({array})")
-    first, second, third = (page.get_by_role("checkbox", name=f"Select chosen-alone ({job})") for job in jobs)
+    of_array = page.get_by_role("checkbox", name=f"Select all tasks of selected-alone ({array})")
+    first, second, third = (page.get_by_role("checkbox", name=f"Select selected-alone ({job})") for job in jobs)
 
     # The newest are on top: the array, and below it the third.
     await go_to(page, of_array)
@@ -122,8 +122,8 @@ async def test_chosen_rows_alone_are_acted_on_and_stay_chosen_while_others_come(
     await expect(second).to_be_focused()
     await page.keyboard.press("Space")
     await expect(every).to_have_js_property("indeterminate", True)
-    later = await _submitted(ada, "true", name="chosen-alone", hold=True)
-    await expect(page.get_by_role("checkbox", name=f"Select chosen-alone ({later})")).not_to_be_checked()
+    later = await _submitted(ada, "true", name="selected-alone", hold=True)
+    await expect(page.get_by_role("checkbox", name=f"Select selected-alone ({later})")).not_to_be_checked()
     await expect(second).to_be_checked()
     assert not await violations(page)
     await press(page, page.get_by_role("button", name="Actions on 2 selected jobs"))
@@ -137,7 +137,7 @@ async def test_chosen_rows_alone_are_acted_on_and_stay_chosen_while_others_come(
     await expect(page.get_by_role("cell", name="Waiting", exact=True)).to_have_count(3)
     await expect(first).not_to_be_checked()
 
-    # All that match, but one; other filters begin without a choice.
+    # All that match, but one; other filters begin without a selection.
     await every.check()
     await third.uncheck()
     await expect(page.get_by_role("button", name=re.compile(r"Actions on \d+ selected jobs"))).to_be_visible()

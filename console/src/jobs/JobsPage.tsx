@@ -12,9 +12,9 @@ import { count, date } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { SavedViews } from "../views/SavedViews";
-import { CHOICE_COLUMN } from "./bulk/ChoiceColumn";
-import { Selection } from "./bulk/Selection";
-import { ChoosingContext, useChoice } from "./bulk/useChoice";
+import { SELECTION_COLUMN } from "./bulk/SelectionColumn";
+import { BulkActionsButton } from "./bulk/BulkActionsButton";
+import { SelectionContext, useRowSelection } from "./bulk/useRowSelection";
 import { jobColumns, tableColumns, type JobColumn } from "./columns";
 import { ColumnChoice, FilterBar, useTyped } from "./filters/FilterBar";
 import { filtered, filtersOf, isFiltered, sinceItsDay, type Filters, type JobsSearch } from "./filters/filters";
@@ -46,9 +46,9 @@ export function JobsPage() {
   const by = columns.find(({ id }) => id === search.sort)?.by;
   const descending = search.descending ?? false;
   const inOrder = useMemo(() => arranged(rows, by === undefined ? null : { value: by, descending }), [rows, by, descending]);
-  const tableOf = useMemo(() => [CHOICE_COLUMN, ...tableColumns(columns)], [columns]);
-  const tableShown = useMemo(() => [CHOICE_COLUMN.id, ...shown], [shown]);
-  const choosing = useChoice(cluster, filters, matching);
+  const tableOf = useMemo(() => [SELECTION_COLUMN, ...tableColumns(columns)], [columns]);
+  const tableShown = useMemo(() => [SELECTION_COLUMN.id, ...shown], [shown]);
+  const rowSelection = useRowSelection(cluster, filters, matching);
   return (
     <Page
       title={text("app.page.jobs")}
@@ -71,10 +71,10 @@ export function JobsPage() {
             <AllCounts cluster={cluster} filters={filters} since={since} />
           </Suspense>
         ) : null}
-        <Selection cluster={cluster} filters={filters} jobs={matching} whole={whole} choosing={choosing} />
+        <BulkActionsButton cluster={cluster} filters={filters} jobs={matching} whole={whole} rowSelection={rowSelection} />
       </div>
       <CostsContext value={costs}>
-        <ChoosingContext value={choosing}>
+        <SelectionContext value={rowSelection}>
           <RowTable
             label={text("app.page.jobs")}
             rows={inOrder}
@@ -85,7 +85,7 @@ export function JobsPage() {
             onSort={(to) => change({ sort: to?.column, descending: to?.descending ? true : undefined })}
             empty={list === undefined ? null : <Nothing filtered={isFiltered(filters)} reading={!whole} />}
           />
-        </ChoosingContext>
+        </SelectionContext>
       </CostsContext>
     </Page>
   );

@@ -2,7 +2,7 @@
 
 import type { Job } from "../api/schema";
 import { stateGroup } from "../ui/jobStates";
-import { arrayOf, taskOf, tasksTogether } from "./arrayTasks";
+import { arrayOf, taskOf, tasksOfRecord } from "./arrayTasks";
 
 /** The most tasks that the page lists. */
 export const MOST_TASKS = 100;
@@ -11,7 +11,7 @@ type Known = Pick<Job, "job_id" | "array_tasks" | "unstarted_tasks" | "standard_
 
 /** Whether a job is an array as a whole. Slurm has put the number of the task into the path of a task's own output. */
 export function isArray(job: Known): boolean {
-  return !job.job_id.includes("_") && (tasksTogether(job) !== "" || /%[0-9]{0,2}a/.test(job.standard_output ?? ""));
+  return !job.job_id.includes("_") && (tasksOfRecord(job) !== "" || /%[0-9]{0,2}a/.test(job.standard_output ?? ""));
 }
 
 /** The records of the array among those that were found, once each: failed, then running, then the rest, by their numbers. */

@@ -22,8 +22,8 @@ export function taskOf(jobId: string): number | null {
   return Number.isSafeInteger(task) ? task : null;
 }
 
-/** The tasks that one record stands for: those of an array that wait, or that ended before they started. Empty for any other record. */
-export function tasksTogether({ array_tasks, unstarted_tasks }: { array_tasks?: string; unstarted_tasks?: string }): string {
+/** The tasks that one record stands for: waiting ones, or ones that ended before they started; empty for a single job or task. */
+export function tasksOfRecord({ array_tasks, unstarted_tasks }: { array_tasks?: string; unstarted_tasks?: string }): string {
   return array_tasks || unstarted_tasks || "";
 }
 

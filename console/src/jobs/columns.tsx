@@ -11,7 +11,7 @@ import { RowLink } from "../ui/tables/RowLink";
 import { StateMark } from "../ui/StateMark";
 import { jobAddress } from "./address";
 import { ArrayCounts, ArrayName } from "./ArrayCells";
-import { tasksTogether } from "./arrayTasks";
+import { tasksOfRecord } from "./arrayTasks";
 import { CostCell } from "./CostCell";
 import { memoryOf } from "./figures";
 import classes from "./jobs.module.css";
@@ -65,7 +65,7 @@ function names({ cluster, toggle }: ColumnActions): JobColumn[] {
       numeric: true,
       usual: true,
       by: (job) => Number.parseInt(job.job_id, 10),
-      cell: ({ kind, id, job }) => (kind === "array" ? id : tasksTogether(job) ? `${job.job_id}_[${tasksTogether(job)}]` : job.job_id),
+      cell: ({ kind, id, job }) => (kind === "array" ? id : tasksOfRecord(job) ? `${job.job_id}_[${tasksOfRecord(job)}]` : job.job_id),
     },
     {
       id: "user",

@@ -2,7 +2,7 @@
 
 import type { Job } from "../api/schema";
 import { STATE_GROUPS, stateGroup, type StateGroup } from "../ui/jobStates";
-import { arrayOf, taskCount, taskOf, tasksTogether } from "./arrayTasks";
+import { arrayOf, taskCount, taskOf, tasksOfRecord } from "./arrayTasks";
 
 export interface JobRow {
   kind: "job" | "task";
@@ -30,7 +30,7 @@ export function folded(jobs: readonly Job[], opened: ReadonlySet<string>, all: r
   const rows: Row[] = [];
   const arrays = new Map<string, Job[]>();
   for (const job of jobs) {
-    if (!job.job_id.includes("_") && !tasksTogether(job)) {
+    if (!job.job_id.includes("_") && !tasksOfRecord(job)) {
       // The whole of an array that ended before its tasks were told apart is a job as any other.
       rows.push(jobRow(job));
       continue;
@@ -56,7 +56,7 @@ export function folded(jobs: readonly Job[], opened: ReadonlySet<string>, all: r
 function sizesOf(jobs: readonly Job[], arrays: ReadonlyMap<string, unknown>): Map<string, number> {
   const sizes = new Map<string, number>();
   for (const job of jobs) {
-    if (!job.job_id.includes("_") && !tasksTogether(job)) continue;
+    if (!job.job_id.includes("_") && !tasksOfRecord(job)) continue;
     const id = arrayOf(job.job_id);
     if (arrays.has(id)) sizes.set(id, (sizes.get(id) ?? 0) + sizeOf(job));
   }
@@ -64,7 +64,7 @@ function sizesOf(jobs: readonly Job[], arrays: ReadonlyMap<string, unknown>): Ma
 }
 
 function sizeOf(job: Job): number {
-  const tasks = tasksTogether(job);
+  const tasks = tasksOfRecord(job);
   return tasks ? taskCount(tasks) : 1;
 }
 
@@ -132,7 +132,7 @@ export function arranged(rows: readonly Row[], order: Order | null): Row[] {
   for (const { row } of keyed) {
     arranged.push(row);
     if (row.kind === "array" && row.opened) {
-      const tasks = row.tasks.map((job): JobRow => ({ kind: "task", id: tasksTogether(job) ? `${job.job_id}_[]` : job.job_id, job }));
+      const tasks = row.tasks.map((job): JobRow => ({ kind: "task", id: tasksOfRecord(job) ? `${job.job_id}_[]` : job.job_id, job }));
       arranged.push(...tasks.sort((one, other) => taskNumber(one.job) - taskNumber(other.job)));
     }
   }
@@ -155,7 +155,7 @@ function isNone(key: Key): key is null | undefined {
 
 /** What waits, or never started, comes last. */
 function taskNumber(job: Job): number {
-  return tasksTogether(job) ? Number.POSITIVE_INFINITY : (taskOf(job.job_id) ?? Number.POSITIVE_INFINITY);
+  return tasksOfRecord(job) ? Number.POSITIVE_INFINITY : (taskOf(job.job_id) ?? Number.POSITIVE_INFINITY);
 }
 
 /** The groups of an array that it has tasks in, with their numbers, in the order in which a job passes them. */

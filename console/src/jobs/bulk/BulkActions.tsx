@@ -1,4 +1,4 @@
-/** Acts on all jobs that match the filters, or on those that are chosen: says what will happen to each, does it once, and tells each outcome. */
+/** Acts on all jobs that match the filters, or on those that are selected: says what will happen to each, does it once, and tells each outcome. */
 
 import { Button, Group, Progress, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
@@ -11,14 +11,14 @@ import { ProblemView } from "../../ui/ProblemView";
 import { cancelJob, holdJob, releaseJob } from "../actions";
 import { apiFilter, type Filters } from "../filters/filters";
 import { cancelled, cancelDryRun } from "./cancelling";
-import { MOST_CHOSEN } from "./choice";
+import { MOST_SELECTED } from "./rowSelection";
 import { BulkEntryList } from "./BulkEntryList";
 import { planned, runEach, tally, type Action, type BulkEntry } from "./plan";
 import { Dialog } from "../../ui/Dialog";
 
 interface Props {
   cluster: string;
-  /** What means these jobs; null where they were chosen one by one. */
+  /** What means these jobs; null where they were selected one by one. */
   filters: Filters | null;
   jobs: readonly Job[];
   /** Called with the number of jobs that were changed, once all were tried. */
@@ -62,7 +62,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
   const entries = sofar ?? plan.entries;
   const counts = tally(entries);
   const willCount = filter === null ? tally(plan.entries).will : plan.total;
-  const tooMany = filters === null && willCount > MOST_CHOSEN;
+  const tooMany = filters === null && willCount > MOST_SELECTED;
   return (
     <Dialog close={close} title={text("jobs.bulk.title", { count: jobs.length, shown: count(jobs.length) })} closeOnClickOutside={!run.isPending}>
       <Stack gap="sm">
@@ -77,7 +77,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
         {run.isError ? <ProblemView error={run.error} /> : null}
         <Text size="sm" aria-live="polite">
           {tooMany
-            ? text("jobs.bulk.too_many", { shown: count(willCount), most: count(MOST_CHOSEN) })
+            ? text("jobs.bulk.too_many", { shown: count(willCount), most: count(MOST_SELECTED) })
             : sofar === null
             ? planText(act, willCount, filter === null ? counts.skipped : jobs.length - Math.min(jobs.length, plan.total))
             : text("jobs.bulk.progress", { done: count(counts.done), failed: count(counts.failed), left: count(Math.max(0, willCount - counts.done - counts.failed)) })}

@@ -7,7 +7,7 @@ import type { JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
 import { ProblemView } from "../../ui/ProblemView";
 import { StateMark } from "../../ui/StateMark";
-import { tasksTogether } from "../arrayTasks";
+import { tasksOfRecord } from "../arrayTasks";
 import { MOST_TASKS } from "../arrayRecords";
 import { arrayTasksQuery } from "../queries";
 import classes from "./job.module.css";
@@ -46,8 +46,8 @@ export function ArrayTasks({ cluster, job, children }: Props) {
           {tasks.map((task) => (
             <tr key={task.job_id}>
               <td className="number">
-                {tasksTogether(task) ? (
-                  `${task.job_id}_[${tasksTogether(task)}]`
+                {tasksOfRecord(task) ? (
+                  `${task.job_id}_[${tasksOfRecord(task)}]`
                 ) : (
                   <Link to="/c/$cluster/jobs/$job" params={{ cluster, job: task.job_id }}>
                     {task.job_id}

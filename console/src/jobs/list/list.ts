@@ -9,7 +9,7 @@
 import type { Job } from "../../api/schema";
 import type { LiveEvent } from "../../live/event";
 import { hasEnded } from "../../ui/jobStates";
-import { arrayOf, taskOf, tasksTogether, without } from "../arrayTasks";
+import { arrayOf, taskOf, tasksOfRecord, without } from "../arrayTasks";
 import { changes, factOf, jobOf, keepEventFields, type Fact } from "./fact";
 
 /** The most jobs that a page keeps. */
@@ -182,11 +182,11 @@ export function withRecord(list: JobList, job: Job, asked: number): JobList {
   const draft = new Draft(list);
   const known = list.positions[row] ?? 0;
   // A whole array is told with the state of its tasks; in the list its row is the tasks that wait, or never started.
-  if (tasksTogether(job)) draft.put({ ...job, state: current.state, nodes: [], started_at: null, ended_at: current.ended_at ?? null }, known);
+  if (tasksOfRecord(job)) draft.put({ ...job, state: current.state, nodes: [], started_at: null, ended_at: current.ended_at ?? null }, known);
   else draft.put(known > asked ? keepEventFields(job, current) : job, known);
   const tasks = list.rows.filter(({ job_id }) => job_id.startsWith(`${job.job_id}_`));
   // An array that was read after its last task has started is no job beside them.
-  if (tasks.length > 0 && !tasksTogether(job)) draft.drop(job.job_id);
+  if (tasks.length > 0 && !tasksOfRecord(job)) draft.drop(job.job_id);
   else for (const { job_id } of tasks) startedTask(draft, job_id);
   return draft.done({ total: list.total - draft.lost, position: list.position, cursor: list.cursor });
 }

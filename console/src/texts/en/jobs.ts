@@ -57,7 +57,7 @@ export const jobs = {
     some_tasks_other: "{{shown}} of {{whole}} tasks",
     count: "{{number}} {{state}}",
   },
-  choose: {
+  select: {
     column: "Selected",
     all: "Select all jobs that match",
     job: "Select {{name}} ({{number}})",
@@ -85,8 +85,8 @@ export const jobs = {
   bulk: {
     open_one: "Actions on this job…",
     open_other: "Actions on these {{shown}} jobs…",
-    open_chosen_one: "Actions on the selected job…",
-    open_chosen_other: "Actions on {{shown}} selected jobs…",
+    open_selected_one: "Actions on the selected job…",
+    open_selected_other: "Actions on {{shown}} selected jobs…",
     too_many: "{{shown}} selected jobs would change. At most {{most}} can be changed at once: select fewer, or filter the list and select all.",
     title_one: "Actions on this job",
     title_other: "Actions on these {{shown}} jobs",

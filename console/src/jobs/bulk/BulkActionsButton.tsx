@@ -1,4 +1,4 @@
-/** Leads to acts on the chosen jobs or, where none is chosen, on all that match, and says afterwards what was done. */
+/** Leads to acts on the selected jobs or, where none is selected, on all that match, and says afterwards what was done. */
 
 import { Button } from "@mantine/core";
 import { lazy, Suspense, useMemo, useRef, useState } from "react";
@@ -7,9 +7,9 @@ import { announce } from "../../ui/announcements";
 import { count } from "../../ui/format";
 import type { Filters } from "../filters/filters";
 import type { JobList } from "../list/list";
-import { chosenOf, isEmpty } from "./choice";
+import { selectedOf, isEmpty } from "./rowSelection";
 import type { Action } from "./plan";
-import type { Choosing } from "./useChoice";
+import type { SelectionControl } from "./useRowSelection";
 
 const BulkActions = lazy(() => import("./BulkActions").then(({ BulkActions: component }) => ({ default: component })));
 
@@ -19,7 +19,7 @@ interface Props {
   jobs: JobList["rows"];
   /** Whether all jobs were read, so that what matches is all there is. */
   whole: boolean;
-  choosing: Choosing;
+  rowSelection: SelectionControl;
 }
 
 /** What was done, with the filters of then: of other jobs it says nothing. */
@@ -28,12 +28,12 @@ interface Done {
   words: string;
 }
 
-export function Selection({ cluster, filters, jobs: matching, whole, choosing: { choice, clear } }: Props) {
+export function BulkActionsButton({ cluster, filters, jobs: matching, whole, rowSelection: { selection, clear } }: Props) {
   const [wanted, setWanted] = useState(false);
   const [done, setDone] = useState<Done | null>(null);
   const said = useRef<string | null>(null);
-  const single = choice !== "all" && !isEmpty(choice);
-  const jobs = useMemo(() => (single ? chosenOf(choice, matching) : matching), [single, choice, matching]);
+  const single = selection !== "all" && !isEmpty(selection);
+  const jobs = useMemo(() => (single ? selectedOf(selection, matching) : matching), [single, selection, matching]);
   function ended(act: Action, number: number) {
     said.current = text(`jobs.bulk.was_${act}`, { count: number, shown: count(number) });
     setDone({ filters, words: said.current });
@@ -57,12 +57,12 @@ export function Selection({ cluster, filters, jobs: matching, whole, choosing: {
       <span>{done?.filters === filters ? done.words : null}</span>
       {matching.length > 0 || single ? (
         <Button variant="default" onClick={() => setWanted(true)} disabled={jobs.length === 0 || !(whole || single)}>
-          {text(single ? "jobs.bulk.open_chosen" : "jobs.bulk.open", { count: jobs.length, shown: count(jobs.length) })}
+          {text(single ? "jobs.bulk.open_selected" : "jobs.bulk.open", { count: jobs.length, shown: count(jobs.length) })}
         </Button>
       ) : null}
-      {isEmpty(choice) ? null : (
+      {isEmpty(selection) ? null : (
         <Button variant="subtle" onClick={clear}>
-          {text("jobs.choose.clear")}
+          {text("jobs.select.clear")}
         </Button>
       )}
     </>

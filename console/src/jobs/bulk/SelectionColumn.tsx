@@ -1,4 +1,4 @@
-/** The column by which rows are chosen. The arrow keys go from row to row in it. */
+/** The column by which rows are selected. The arrow keys go from row to row in it. */
 
 import { useContext, type KeyboardEvent } from "react";
 import { text } from "../../texts";
@@ -6,36 +6,36 @@ import type { Column } from "../../ui/tables/RowTable";
 import { visible } from "../../ui/UserText";
 import classes from "../jobs.module.css";
 import type { Row } from "../rows";
-import { chosenPart, isEmpty } from "./choice";
-import { ChoosingContext } from "./useChoice";
+import { isEmpty, selectedPart } from "./rowSelection";
+import { SelectionContext } from "./useRowSelection";
 
-export const CHOICE_COLUMN: Column<Row> = {
-  id: "chosen",
-  head: text("jobs.choose.column"),
-  headCell: () => <ChooseAll />,
+export const SELECTION_COLUMN: Column<Row> = {
+  id: "selected",
+  head: text("jobs.select.column"),
+  headCell: () => <SelectAll />,
   width: "24px",
-  cell: (row) => <ChooseRow row={row} />,
+  cell: (row) => <SelectRow row={row} />,
 };
 
-function ChooseAll() {
-  const choosing = useContext(ChoosingContext);
-  if (choosing === null) return null;
-  const { choice, toggleAll } = choosing;
-  return <Box label={text("jobs.choose.all")} part={choice === "all" ? "all" : isEmpty(choice) ? "none" : "some"} toggle={toggleAll} />;
+function SelectAll() {
+  const rowSelection = useContext(SelectionContext);
+  if (rowSelection === null) return null;
+  const { selection, toggleAll } = rowSelection;
+  return <Box label={text("jobs.select.all")} part={selection === "all" ? "all" : isEmpty(selection) ? "none" : "some"} toggle={toggleAll} />;
 }
 
-function ChooseRow({ row }: { row: Row }) {
-  const choosing = useContext(ChoosingContext);
-  if (choosing === null) return null;
-  const { choice, toggle } = choosing;
+function SelectRow({ row }: { row: Row }) {
+  const rowSelection = useContext(SelectionContext);
+  if (rowSelection === null) return null;
+  const { selection, toggle } = rowSelection;
   const name = visible(row.job.name || text("jobs.unnamed"));
-  const label = text(row.kind === "array" ? "jobs.choose.array" : "jobs.choose.job", { name, number: row.id });
-  return <Box label={label} part={chosenPart(choice, row)} toggle={() => toggle(row)} />;
+  const label = text(row.kind === "array" ? "jobs.select.array" : "jobs.select.job", { name, number: row.id });
+  return <Box label={label} part={selectedPart(selection, row)} toggle={() => toggle(row)} />;
 }
 
 interface BoxProps {
   label: string;
-  part: ReturnType<typeof chosenPart>;
+  part: ReturnType<typeof selectedPart>;
   toggle: () => void;
 }
 
@@ -44,7 +44,7 @@ function Box({ label, part, toggle }: BoxProps) {
   return (
     <input
       type="checkbox"
-      className={classes.choice}
+      className={classes.checkbox}
       aria-label={label}
       checked={part === "all"}
       ref={(box) => {

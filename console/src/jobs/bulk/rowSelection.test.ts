@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Job } from "../../api/schema";
 import { arranged, folded, type Row } from "../rows";
-import { chosenOf, chosenPart, NO_CHOICE, toggled, type Choice } from "./choice";
+import { selectedOf, selectedPart, NO_SELECTION, toggled, type RowSelection } from "./rowSelection";
 
 function job(id: string, more: Partial<Job> = {}): Job {
   return { job_id: id, name: id, user: "ada", uid: 1, state: "PENDING", partition: "main", submitted_at: "2026-01-01T00:00:00Z", ...more };
@@ -14,20 +14,20 @@ function rowsOf(jobs: readonly Job[]): Map<string, Row> {
   return new Map(arranged(folded(jobs, opened), null).map((row) => [row.kind === "array" ? "array" : row.id, row]));
 }
 
-function after(ids: string[], jobs: readonly Job[] = JOBS, choice: Choice = NO_CHOICE): Choice {
+function after(ids: string[], jobs: readonly Job[] = JOBS, selection: RowSelection = NO_SELECTION): RowSelection {
   const rows = rowsOf(jobs);
-  return ids.reduce((kept, id) => toggled(kept, rows.get(id) as Row, jobs), choice);
+  return ids.reduce((kept, id) => toggled(kept, rows.get(id) as Row, jobs), selection);
 }
 
-function names(choice: Choice, jobs: readonly Job[] = JOBS): string[] {
-  return chosenOf(choice, jobs).map(({ job_id, array_tasks }) => (array_tasks ? `${job_id}_[]` : job_id));
+function names(selection: RowSelection, jobs: readonly Job[] = JOBS): string[] {
+  return selectedOf(selection, jobs).map(({ job_id, array_tasks }) => (array_tasks ? `${job_id}_[]` : job_id));
 }
 
-describe("the choice of rows", () => {
-  it("has the rows that were chosen and not given back", () => {
+describe("the selection of rows", () => {
+  it("has the rows that were selected and not unselected", () => {
     expect(names(after(["2", "1"]))).toEqual(["1", "2"]);
     expect(names(after(["2", "1", "2"]))).toEqual(["1"]);
-    expect(names(NO_CHOICE)).toEqual([]);
+    expect(names(NO_SELECTION)).toEqual([]);
   });
 
   it("has all of an array by its one row, or single tasks", () => {
@@ -38,12 +38,12 @@ describe("the choice of rows", () => {
     expect(names(after(["42_1", "array", "array"]))).toEqual([]);
   });
 
-  it("says of an array how much of it is chosen", () => {
+  it("says of an array how much of it is selected", () => {
     const array = rowsOf(JOBS).get("array") as Row;
-    expect(chosenPart(NO_CHOICE, array)).toBe("none");
-    expect(chosenPart(after(["42_1"]), array)).toBe("some");
-    expect(chosenPart(after(["42_0", "42_1", "42_[]"]), array)).toBe("all");
-    expect(chosenPart(after(["array"]), rowsOf(JOBS).get("42_1") as Row)).toBe("all");
+    expect(selectedPart(NO_SELECTION, array)).toBe("none");
+    expect(selectedPart(after(["42_1"]), array)).toBe("some");
+    expect(selectedPart(after(["42_0", "42_1", "42_[]"]), array)).toBe("all");
+    expect(selectedPart(after(["array"]), rowsOf(JOBS).get("42_1") as Row)).toBe("all");
   });
 
   it("can be all, those too that match later, but for single rows", () => {
@@ -53,8 +53,8 @@ describe("the choice of rows", () => {
   });
 
   it("survives what happens to the jobs", () => {
-    const choice = after(["1", "array"]);
+    const selection = after(["1", "array"]);
     const later = [job("1", { state: "RUNNING" }), job("42", { array_tasks: "3-9" }), job("42_0", { state: "COMPLETED" }), job("42_2"), job("3")];
-    expect(names(choice, later)).toEqual(["1", "42_[]", "42_0", "42_2"]);
+    expect(names(selection, later)).toEqual(["1", "42_[]", "42_0", "42_2"]);
   });
 });
