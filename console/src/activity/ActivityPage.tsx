@@ -4,7 +4,7 @@ import { Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
-import { useArchive } from "../live/useArchive";
+import { useArchive } from "../live/lists/useArchive";
 import { text } from "../texts";
 import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";

@@ -4,12 +4,12 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useEffect, useMemo } from "react";
 import { clusterQuery, refetchQuery } from "../api/queries";
 import { JOB_ENDS } from "../live/event";
-import { useArchive } from "../live/useArchive";
+import { useArchive } from "../live/lists/useArchive";
 import { useLiveRefetch } from "../live/useLive";
-import { positionOfPages, useLiveList } from "../live/useLiveList";
+import { positionOfPages, useLiveList } from "../live/lists/useLiveList";
 import { decisionOf } from "./decisions";
 import { DECISIONS, fleetQuery, workersQuery, type Range } from "./queries";
-import { withDecisions, withUpdate } from "./series";
+import { withDecisions, withUpdate } from "./chart/series";
 
 export function useFleet(cluster: string, range: Range) {
   const queries = useQueryClient();

@@ -1,14 +1,15 @@
 /** The sessions of the person in components, kept right by events: states are patched at once, the rest is read. */
 
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
-import { useEffect, useRef, type RefObject } from "react";
+import { useMemo, useRef } from "react";
 import { profileQuery, refetchQuery, refetchQueries } from "../api/queries";
 import type { SessionDetail } from "../api/schema";
 import { changes, factOf } from "../jobs/list/fact";
 import { jobQuery } from "../jobs/queries";
 import type { LiveEvent } from "../live/event";
-import { SingleReads } from "../live/singleReads";
-import { useLiveList } from "../live/useLiveList";
+import type { Source } from "../live/lists/singleReads";
+import { useLiveList } from "../live/lists/useLiveList";
+import { useSingleReads } from "../live/lists/useSingleReads";
 import { jobOf, mayStart, withEvent } from "./listUpdates";
 import { readSession, sessionsQuery } from "./queries";
 
@@ -18,7 +19,10 @@ export function useSessions(cluster: string) {
   const uid = useQuery(profileQuery).data?.uid;
   const rows = query.data?.sessions ?? [];
   const list = () => refetchQuery(query);
-  const reads = useReads(queries, cluster, list);
+  const latest = useRef(list);
+  latest.current = list;
+  const source = useMemo(() => sessionSource(queries, cluster, () => latest.current()), [queries, cluster]);
+  const reads = useSingleReads(source);
   useLiveList({
     cluster,
     list: query.data,
@@ -55,21 +59,13 @@ function update(queries: QueryClient, cluster: string, to: (sessions: readonly S
   queries.setQueryData(sessionsQuery(cluster).queryKey, (list) => list && { ...list, sessions: to(list.sessions) });
 }
 
-/** The reads of single sessions into the list; of very many, the list is read instead. */
-function useReads(queries: QueryClient, cluster: string, list: () => Promise<void>): RefObject<SingleReads | null> {
-  const reads = useRef<SingleReads | null>(null);
-  const latest = useRef(list);
-  latest.current = list;
-  useEffect(() => {
-    const made = new SingleReads({
-      async one(jobId, signal) {
-        const session = await readSession(cluster, jobId, signal);
-        if (session !== null) update(queries, cluster, (rows) => rows.map((row) => (row.job_id === jobId ? session : row)));
-      },
-      many: () => latest.current(),
-    });
-    reads.current = made;
-    return () => made.end();
-  }, [queries, cluster]);
-  return reads;
+/** Reads single sessions into the list; in place of very many, the list. */
+function sessionSource(queries: QueryClient, cluster: string, list: () => Promise<void>): Source {
+  return {
+    async one(jobId, signal) {
+      const session = await readSession(cluster, jobId, signal);
+      if (session !== null) update(queries, cluster, (rows) => rows.map((row) => (row.job_id === jobId ? session : row)));
+    },
+    many: list,
+  };
 }

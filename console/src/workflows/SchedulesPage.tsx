@@ -6,7 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { ScheduleView } from "../api/schema";
 import { refetchQuery } from "../api/queries";
-import { useLiveList } from "../live/useLiveList";
+import { useLiveList } from "../live/lists/useLiveList";
 import { text } from "../texts";
 import { DataTable } from "../ui/tables/DataTable";
 import type { RowAction } from "../ui/tables/RowActions";

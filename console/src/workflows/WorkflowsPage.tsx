@@ -6,7 +6,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
 import { refetchQuery } from "../api/queries";
-import { positionOfPages, useLiveList } from "../live/useLiveList";
+import { positionOfPages, useLiveList } from "../live/lists/useLiveList";
 import { text } from "../texts";
 import { DataTable } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";

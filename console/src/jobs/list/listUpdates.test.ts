@@ -3,9 +3,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { api } from "../../api/client";
 import type { Job } from "../../api/schema";
 import type { LiveEvent } from "../../live/event";
+import { SingleReads } from "../../live/lists/singleReads";
 import { jobQuery, jobsQuery } from "../queries";
 import { listOf } from "./list";
-import { listReads, applyEvents } from "./listUpdates";
+import { applyEvents, listSource } from "./listUpdates";
 
 function job(id: string, more: Partial<Job> = {}): Job {
   return {
@@ -50,7 +51,7 @@ describe("whole records of the jobs in a list", () => {
     // The page of the job reads it as well, and began before the job ended.
     void queries.fetchQuery(jobQuery("main", "1"));
     await vi.advanceTimersByTimeAsync(10);
-    const reads = listReads(queries, "main");
+    const reads = new SingleReads(listSource(queries, "main"));
     applyEvents(queries, "main", [event(12, "1", "COMPLETED")], reads, false);
     await vi.advanceTimersByTimeAsync(500);
     asked[0]?.answer(job("1", { state: "RUNNING" }));
@@ -66,7 +67,7 @@ describe("whole records of the jobs in a list", () => {
   it("are asked for where events came while the list was read, once for each job", async () => {
     const asked = gateway();
     const { queries, states } = cache([job("1"), job("2")]);
-    const reads = listReads(queries, "main");
+    const reads = new SingleReads(listSource(queries, "main"));
     applyEvents(queries, "main", [event(11, "3", "PENDING"), event(12, "1", "COMPLETED"), event(13, "3", "RUNNING"), event(14, "2", "RUNNING")], reads, true);
     expect(states()).toEqual(["COMPLETED", "RUNNING", "RUNNING"]);
     await vi.advanceTimersByTimeAsync(1_000);

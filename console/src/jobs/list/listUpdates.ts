@@ -6,7 +6,7 @@ import { hasEnded } from "../../ui/jobStates";
 import { factOf, isComplete } from "./fact";
 import { jobsPage, jobsQuery, readJob } from "../queries";
 import { followed, patched, withPage, withRecord, type JobList } from "./list";
-import { SingleReads } from "../../live/singleReads";
+import type { SingleReads, Source } from "../../live/lists/singleReads";
 
 /** The jobs of a page; the most that the gateway gives at once. */
 export const PAGE = 1_000;
@@ -33,9 +33,9 @@ function requestComplete(list: JobList, event: LiveEvent, reads: SingleReads): v
   if (!isComplete(job) || hasEnded(job.state)) reads.want(job.job_id);
 }
 
-/** The reads of single jobs into the list. Outside of the cache, whose reads may have begun before the event that asks. */
-export function listReads(queries: QueryClient, cluster: string): SingleReads {
-  return new SingleReads({
+/** Reads single jobs into the list. Outside of the cache, whose reads may have begun before the event that asks. */
+export function listSource(queries: QueryClient, cluster: string): Source {
+  return {
     async one(jobId, signal) {
       const list = queries.getQueryData(jobsQuery(cluster).queryKey);
       const row = list?.index.get(jobId);
@@ -47,5 +47,5 @@ export function listReads(queries: QueryClient, cluster: string): SingleReads {
       const page = await jobsPage(cluster, { limit: PAGE }, signal);
       updateList(queries, cluster, (now) => ({ ...withPage(now, page.data, page.position ?? 0), cursor: now.cursor }));
     },
-  });
+  };
 }

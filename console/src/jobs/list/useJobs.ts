@@ -1,12 +1,12 @@
 /** The jobs of a cluster in components: the first page at once, the others after it, and all kept right by events. */
 
 import { useQuery, useQueryClient, type QueryClient, type UseQueryResult } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { useSingleReads } from "../../live/lists/useSingleReads";
 import { useFeed, useLiveEvents } from "../../live/useLive";
 import { jobsPage, jobsQuery } from "../queries";
 import { isComplete, withHistory, withPage, type JobList } from "./list";
-import type { SingleReads } from "../../live/singleReads";
-import { updateList, listReads, PAGE, applyEvents } from "./listUpdates";
+import { applyEvents, listSource, PAGE, updateList } from "./listUpdates";
 
 /** How far back the list reads, unless somebody asks for more. */
 const USUAL_DAYS = 7;
@@ -28,7 +28,7 @@ export function useJobs(cluster: string, sinceDay?: string): Jobs {
   const feed = useFeed();
   const queries = useQueryClient();
   const query = useQuery(jobsQuery(cluster));
-  const reads = useListReads(queries, cluster);
+  const reads = useSingleReads(useMemo(() => listSource(queries, cluster), [queries, cluster]));
   const readAt = query.data?.readAt;
   useEffect(() => {
     // Events that came while the list was read, the first time and after each reset.
@@ -49,16 +49,6 @@ function beginning(day: string | undefined): Date {
   usual.setDate(usual.getDate() - USUAL_DAYS);
   const wanted = day === undefined ? usual : new Date(`${day}T00:00:00`);
   return wanted < usual ? wanted : usual;
-}
-
-function useListReads(queries: QueryClient, cluster: string): RefObject<SingleReads | null> {
-  const reads = useRef<SingleReads | null>(null);
-  useEffect(() => {
-    const made = listReads(queries, cluster);
-    reads.current = made;
-    return () => made.end();
-  }, [queries, cluster, reads]);
-  return reads;
 }
 
 /** Reads the pages after the first, one after the other: of what Slurm remembers, then of the accounting. */

@@ -3,15 +3,15 @@
 import { Button, Group, Skeleton, Text, Title } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { text } from "../texts";
-import { Empty } from "../ui/Empty";
-import { day, exact, percent, zone } from "../ui/format";
-import { StackedChart } from "../ui/charts/StackedChart";
-import { ProblemView } from "../ui/ProblemView";
-import { useNow } from "../ui/useNow";
+import { text } from "../../texts";
+import { Empty } from "../../ui/Empty";
+import { day, exact, percent, zone } from "../../ui/format";
+import { StackedChart } from "../../ui/charts/StackedChart";
+import { ProblemView } from "../../ui/ProblemView";
+import { useNow } from "../../ui/useNow";
 import { ACTIVITIES, hourlyShares, sharesOfTime } from "./hours";
-import { fleetHoursQuery, HOUR_MS } from "./queries";
-import classes from "./fleet.module.css";
+import { fleetHoursQuery, HOUR_MS } from "../queries";
+import classes from "../fleet.module.css";
 
 export function HoursSection({ cluster }: { cluster: string }) {
   // No event ends an hour: the page reads when another one has begun.

@@ -2,15 +2,15 @@
 
 import { Skeleton, Text } from "@mantine/core";
 import { useMemo } from "react";
-import type { Fleet } from "../api/schema";
-import { useLiveStatus } from "../live/useLive";
-import { text } from "../texts";
-import { Empty } from "../ui/Empty";
-import { clock, count, day } from "../ui/format";
-import { largest, type ChartSeries } from "../ui/charts/stack";
-import { StackedChart } from "../ui/charts/StackedChart";
-import { useNow } from "../ui/useNow";
-import { LENGTHS, type Range } from "./queries";
+import type { Fleet } from "../../api/schema";
+import { useLiveStatus } from "../../live/useLive";
+import { text } from "../../texts";
+import { Empty } from "../../ui/Empty";
+import { clock, count, day } from "../../ui/format";
+import { largest, type ChartSeries } from "../../ui/charts/stack";
+import { StackedChart } from "../../ui/charts/StackedChart";
+import { useNow } from "../../ui/useNow";
+import { LENGTHS, type Range } from "../queries";
 import { fleetSeries, from, withUpdate } from "./series";
 
 const MOST_SHAPES = 8;

@@ -1,8 +1,8 @@
 /** The fleet over time as series of a chart, and what events add to it. */
 
-import type { Fleet, FleetChange, ShapeCount } from "../api/schema";
-import type { ChartSeries } from "../ui/charts/stack";
-import type { Decision } from "./decisions";
+import type { Fleet, FleetChange, ShapeCount } from "../../api/schema";
+import type { ChartSeries } from "../../ui/charts/stack";
+import type { Decision } from "../decisions";
 
 export interface FleetSeries {
   /** Milliseconds since the epoch, ascending: the beginning, each change, and the end. */

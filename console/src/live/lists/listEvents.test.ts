@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
-import type { LiveEvent } from "./event";
+import type { LiveEvent } from "../event";
 import { ListEvents, type TakeEvents } from "./listEvents";
-import { Refetcher } from "./refetcher";
+import { Refetcher } from "../refetcher";
 
 function event(position: number): LiveEvent {
   return { id: String(position), subject: "7", time: "", position, data: { kind: "job.running" } };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { FleetHour } from "../api/schema";
+import type { FleetHour } from "../../api/schema";
 import { hourlyShares, sharesOfTime } from "./hours";
 
 function hour(at: number, busy: number, booting: number, idle: number): FleetHour {

@@ -1,7 +1,7 @@
 /** How the time of workers divides in each hour, as shares. */
 
-import type { FleetHour, FleetHours } from "../api/schema";
-import type { ChartSeries } from "../ui/charts/stack";
+import type { FleetHour, FleetHours } from "../../api/schema";
+import type { ChartSeries } from "../../ui/charts/stack";
 
 export const ACTIVITIES = ["busy", "booting", "idle"] as const;
 export type Activity = (typeof ACTIVITIES)[number];

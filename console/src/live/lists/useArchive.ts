@@ -2,10 +2,10 @@
 
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { archiveQuery, type ArchiveQuery } from "./archive";
-import type { EventRecord, LiveEvent } from "./event";
+import { archiveQuery, type ArchiveQuery } from "../archive";
+import type { EventRecord, LiveEvent } from "../event";
 import { afterRead, joins, merged, NONE_YET, pagesAfter, withEvents, type Newest } from "./newest";
-import { useFeed, useLiveEvents } from "./useLive";
+import { useFeed, useLiveEvents } from "../useLive";
 
 /** An answer without a position says that the archive is behind, and the API then wants the list asked for again. */
 const BEHIND_MS = 2_000;

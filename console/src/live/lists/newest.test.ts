@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { ArchivePage } from "./archive";
-import type { LiveEvent } from "./event";
+import type { ArchivePage } from "../archive";
+import type { LiveEvent } from "../event";
 import { afterRead, joins, merged, NONE_YET, pagesAfter, withEvents } from "./newest";
 
 function events(from: number, to: number): LiveEvent[] {

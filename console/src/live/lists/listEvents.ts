@@ -4,7 +4,7 @@
  * may be older than it. It knows nothing of components or of the feed.
  */
 
-import type { LiveEvent } from "./event";
+import type { LiveEvent } from "../event";
 
 /** Changes what was read by events, and returns those of them that tell too little: the list is read again for these. */
 export type TakeEvents = (events: readonly LiveEvent[]) => readonly LiveEvent[];

@@ -1,10 +1,10 @@
 /** A list in components that events keep right from the position on that it was read with. */
 
 import { useEffect, useRef } from "react";
-import type { Positioned } from "../api/client";
+import type { Positioned } from "../../api/client";
 import { ListEvents, type TakeEvents } from "./listEvents";
-import { Refetcher } from "./refetcher";
-import { ofKinds, useFeed, useLiveEvents } from "./useLive";
+import { Refetcher } from "../refetcher";
+import { ofKinds, useFeed, useLiveEvents } from "../useLive";
 
 interface LiveList {
   cluster: string;

@@ -3,8 +3,8 @@
  * them. There is a bound. What passes it is read from the archive again, on demand.
  */
 
-import type { ArchivePage } from "./archive";
-import type { EventRecord, LiveEvent } from "./event";
+import type { ArchivePage } from "../archive";
+import type { EventRecord, LiveEvent } from "../event";
 
 /** Twice as many are held before the older half goes, so that pages are not read again at each event. */
 const MOST_NEWEST = 2_000;

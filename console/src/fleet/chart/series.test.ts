@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { Fleet } from "../api/schema";
-import { stacked } from "../ui/charts/stack";
-import type { Decision } from "./decisions";
+import type { Fleet } from "../../api/schema";
+import { stacked } from "../../ui/charts/stack";
+import type { Decision } from "../decisions";
 import { fleetSeries, from, withDecisions, withUpdate } from "./series";
 
 const START = Date.parse("2026-11-27T05:00:00Z");
