@@ -46,8 +46,8 @@ describe("the row of an event", () => {
   test("of a budget has the threshold and the costs that reached it", () => {
     const fact = { kind: "budget.threshold", subject: "user:ada", scope: "user", name: "ada", month: "2026-01", percent: 80, limit_micro_usd: 10_000_000, micro_usd: 8_500_000 };
 
-    expect(rowOf(event({ ...fact, measure: "actual" })).details).toBe("80% of the budget is reached: costs of 8.50 USD, limit 10.00 USD");
-    expect(rowOf(event({ ...fact, measure: "forecast" })).details).toContain("by the forecast: 8.50 USD");
+    expect(rowOf(event({ ...fact, measure: "actual" })).details).toBe("Costs have reached 80% of the budget: 8.50 USD, limit 10.00 USD");
+    expect(rowOf(event({ ...fact, measure: "forecast" })).details).toBe("The forecast has reached 80% of the budget: 8.50 USD, limit 10.00 USD");
   });
 
   test("of a kind that a newer release adds has its subject", () => {

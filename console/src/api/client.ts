@@ -32,11 +32,11 @@ export async function body<T>(answer: Promise<Answer<T>>): Promise<NonNullable<T
   return data;
 }
 
-/** Of what was read. */
+/** How current a response is. */
 export interface Positioned {
   /** The position in the stream of events that it is complete to; null where the gateway names none. */
   position: number | null;
-  /** In milliseconds of the page's own clock: another reading is told from what events have changed. */
+  /** When it was read, by the page's clock in milliseconds. It distinguishes a new response from data that events have patched. */
   readAt: number;
 }
 

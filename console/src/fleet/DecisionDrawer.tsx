@@ -1,4 +1,4 @@
-/** The decision of a moment: what was decided for each shape, why, for which jobs, and what another policy would do now. */
+/** The decision of a moment: what was decided for each shape, why, for which jobs, and a simulation of another policy, with the queue of then or of now. */
 
 import { Drawer, Skeleton, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";

@@ -5,7 +5,7 @@ import type { SessionDetail } from "../api/schema";
 import { factOf } from "../jobs/list/fact";
 import { hasEnded } from "../ui/jobStates";
 
-/** The states of a job that waits: its nodes are not there yet. */
+/** Slurm states of a job whose session is `pending`: as `WAITING` of the gateway's `session_jobs.py`. */
 const WAITING: ReadonlySet<string> = new Set(["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "SUSPENDED"]);
 
 /** The list after an event; the same one where it tells nothing of these sessions, or nothing new. */

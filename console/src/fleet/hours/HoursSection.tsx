@@ -9,7 +9,7 @@ import { day, exact, percent, zone } from "../../ui/format";
 import { StackedChart } from "../../ui/charts/StackedChart";
 import { ProblemView } from "../../ui/ProblemView";
 import { useNow } from "../../ui/useNow";
-import { ACTIVITIES, hourlyShares, sharesOfTime } from "./hours";
+import { ACTIVITIES, cutAt, hourlyShares, sharesOfTime } from "./hours";
 import { fleetHoursQuery, HOUR_MS } from "../queries";
 import classes from "../fleet.module.css";
 
@@ -18,6 +18,7 @@ export function HoursSection({ cluster }: { cluster: string }) {
   const hour = Math.floor(useNow() / HOUR_MS);
   const query = useQuery({ ...fleetHoursQuery(cluster, hour), placeholderData: keepPreviousData });
   const { data } = query;
+  const cut = data === undefined ? null : cutAt(data);
   const drawn = useMemo(() => data && hourlyShares(data, (each) => text(`fleet.hours.${each}`)), [data]);
   const shares = useMemo(() => (data === undefined ? null : sharesOfTime(data.hours)), [data]);
   const summary = shares === null ? "" : ACTIVITIES.map((each) => text(`fleet.hours.share_${each}`, { share: percent(shares[each]) })).join(", ");
@@ -52,7 +53,7 @@ export function HoursSection({ cluster }: { cluster: string }) {
         </>
       )}
       <Text size="xs" c="dimmed">
-        {data === undefined || data.complete ? null : `${text("fleet.hours.cut")} `}
+        {cut === null ? null : `${text("fleet.hours.cut", { time: day(cut) })} `}
         {text("fleet.hours.hint")}
       </Text>
     </section>

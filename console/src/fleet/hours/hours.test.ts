@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { FleetHour } from "../../api/schema";
-import { hourlyShares, sharesOfTime } from "./hours";
+import { cutAt, hourlyShares, sharesOfTime } from "./hours";
 
 function hour(at: number, busy: number, booting: number, idle: number): FleetHour {
   return { begin: `2026-11-27T0${at}:00:00Z`, busy_seconds: busy, booting_seconds: booting, idle_seconds: idle };
@@ -26,4 +26,12 @@ test("an hour without workers has no shares, and the last hour goes on until the
 test("where no hour had a worker there is nothing to draw", () => {
   expect(hourlyShares({ as_of: "2026-11-27T03:20:00Z", complete: true, hours: [hour(1, 0, 0, 0)] }, String).series).toEqual([]);
   expect(hourlyShares({ as_of: "2026-11-27T03:20:00Z", complete: false, hours: [] }, String).series).toEqual([]);
+});
+
+test("the first hours are missing only where not all events were read", () => {
+  const given = { as_of: "2026-11-27T03:20:00Z", complete: false, hours: [hour(2, 1, 0, 0), hour(3, 1, 0, 0)] };
+  expect(cutAt(given)?.toISOString()).toBe("2026-11-27T02:00:00.000Z");
+  expect(cutAt({ ...given, complete: true })).toBeNull();
+  // Without a heartbeat nothing is known, and nothing is cut.
+  expect(cutAt({ ...given, hours: [] })).toBeNull();
 });

@@ -14,6 +14,12 @@ export function sharesOfTime(hours: readonly FleetHour[]): Record<Activity, numb
   return all <= 0 ? null : { busy: seconds.busy / all, booting: seconds.booting / all, idle: seconds.idle / all };
 }
 
+/** Where the hours begin if earlier ones are missing, because there were too many events; null where none is missing. */
+export function cutAt({ complete, hours }: FleetHours): Date | null {
+  const first = hours[0];
+  return complete || first === undefined ? null : new Date(first.begin);
+}
+
 /** The shares of each hour from its beginning on; the last ones until the end. Empty where no hour had a worker. */
 export function hourlyShares({ hours, as_of }: FleetHours, label: (activity: Activity) => string): { times: number[]; series: ChartSeries[] } {
   const shares = hours.map((hour) => sharesOfTime([hour]));

@@ -1,5 +1,5 @@
 /**
- * Which events a list lacks that was read as of a position in the stream, and which of them it has to be read again for. An
+ * Decides which events a list lacks, by the position that it was read at, and which of them require another read. An
  * event at or before the position does nothing. A later one is taken as it comes, and once more after each reading that
  * may be older than it. It knows nothing of components or of the feed.
  */

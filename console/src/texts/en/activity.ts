@@ -20,8 +20,8 @@ export const activity = {
     until: "Until",
     clear: "Clear filters",
   },
-  budget_actual: "{{percent}}% of the budget is reached: costs of {{costs}}, limit {{limit}}",
-  budget_forecast: "{{percent}}% of the budget is reached by the forecast: {{costs}}, limit {{limit}}",
+  budget_actual: "Costs have reached {{percent}}% of the budget: {{costs}}, limit {{limit}}",
+  budget_forecast: "The forecast has reached {{percent}}% of the budget: {{costs}}, limit {{limit}}",
   run: {
     failed_step: "Step {{step}} failed",
     completed: "completed",

@@ -78,7 +78,7 @@ export const workflows = {
     resume: "Resume",
     run_now: "Run now",
     run_title: "Run the schedule now",
-    run_text: "{{name}} submits its template once now. Its next time stays.",
+    run_text: "{{name}} submits its template once, now. Its next time does not change.",
     edit: "Edit",
     edit_title: "Edit the schedule",
     save: "Save",

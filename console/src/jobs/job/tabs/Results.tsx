@@ -1,6 +1,7 @@
 /** The results of a job: the first files that were copied, and the folders of the bucket that they went to. */
 
 import { Link } from "@tanstack/react-router";
+import { useId } from "react";
 import type { StageOutPart } from "../../../api/schema";
 import { parentOf } from "../../../files/paths";
 import { text } from "../../../texts";
@@ -21,6 +22,7 @@ export function Results({ cluster, part, own }: Props) {
   const { rules = [], copied = [] } = part;
   const files = copied.slice(0, SHOWN);
   const more = part.files - files.length;
+  const folders = useId();
   return (
     <>
       {files.length > 0 ? (
@@ -41,20 +43,23 @@ export function Results({ cluster, part, own }: Props) {
       ) : null}
       {files.length > 0 && more > 0 ? <p>{text("job.files.more", { count: more, shown: count(more) })}</p> : null}
       {rules.length > 0 ? (
-        <ul className={classes.plain} aria-label={text("job.files.rules")}>
-          {rules.map(({ source, destination }) => (
-            <li key={`${source} ${destination}`}>
-              <UserText>{source}</UserText> →{" "}
-              {own ? (
-                <Link to="/c/$cluster/files" params={{ cluster }} search={{ path: destination }}>
+        <>
+          <p id={folders}>{text("job.files.rules")}</p>
+          <ul className={classes.plain} aria-labelledby={folders}>
+            {rules.map(({ source, destination }) => (
+              <li key={`${source} ${destination}`}>
+                <UserText>{source}</UserText> →{" "}
+                {own ? (
+                  <Link to="/c/$cluster/files" params={{ cluster }} search={{ path: destination }}>
+                    <UserText>{destination}</UserText>
+                  </Link>
+                ) : (
                   <UserText>{destination}</UserText>
-                </Link>
-              ) : (
-                <UserText>{destination}</UserText>
-              )}
-            </li>
-          ))}
-        </ul>
+                )}
+              </li>
+            ))}
+          </ul>
+        </>
       ) : null}
     </>
   );
