@@ -135,7 +135,9 @@ async def test_results_are_kept_and_found_from_the_page_of_the_job(lab: Stack, p
     results = page.get_by_role("region", name="Results")
     await expect(results).to_contain_text("done · 1 file")
     assert await violations(page) == []
-    await expect(results.get_by_role("list", name="Results are copied to these folders:")).to_contain_text("*.txt → outputs/")
+    await expect(results.get_by_role("list", name="Results are copied to these folders:")).to_contain_text(
+        "*.txt → outputs/"
+    )
     await results.get_by_role("list", name="Copied files").get_by_role("link", name="kept.txt").click()
     await expect(page).to_have_url(re.compile(r"/files\?path=outputs%2F.*&file=outputs%2F.*kept\.txt$"))
     await expect(page.get_by_role("dialog", name="kept.txt")).to_contain_text("kept")
