@@ -10,12 +10,15 @@ from clusterra_contracts.events import Event, JobFact, JobKind, RunFact
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_gateway.identity.access.authentication import COOKIE
 from clusterra_gateway.workflows import transitions
+from clusterra_gateway.workflows.table import RUNS as RUNS_TABLE
 from clusterra_gateway.workflows.workflow import Workflow
-from clusterra_gateway.workflows.workflow_records import WorkflowRecords
+from clusterra_gateway.workflows.workflow_records import UNFINISHED, WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.sse import ServerSentEvent
 from clusterra_runtime.nats.events import EventPublisher
+from clusterra_runtime.store.item import Key
 from clusterra_runtime.store.outbox import Outbox
+from clusterra_runtime.store.store import Update
 from gateway_world import World
 from people_world import cookie_of, replica
 from sse_reader import Reader, sse_reader
@@ -189,3 +192,27 @@ async def test_a_run_whose_event_is_not_sent_is_not_forgotten_before(
     left = await records.read(REF, run_id)
     assert left is not None
     assert left.unsent
+
+
+async def test_a_run_that_the_release_before_has_ended_is_not_visited_for_ever(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    run_id = await started(ada, "one")
+    await end_job(world, "1", "COMPLETED", "job.completed")
+
+    async def unsent(*_message: object) -> None:
+        """The gateway of the test sends what there is to send."""
+
+    records = WorkflowRecords(world.store, Outbox(world.store, unsent))
+
+    async def over() -> bool:
+        stored = await records.read(REF, run_id)
+        return stored is not None and stored.workflow.over
+
+    async def unmarked() -> bool:
+        return (REF, run_id) not in await records.unfinished()
+
+    await until(over, seconds=90, what="the end of the run", every=0.02)
+    # As the release before leaves it: the record alone tells the end.
+    await world.store.write(Update(RUNS_TABLE, Key(UNFINISHED, f"{REF.key}#{run_id}"), set={}))
+
+    await until(unmarked, seconds=90, what="a run without a mark", every=0.05)

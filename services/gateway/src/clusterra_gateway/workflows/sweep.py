@@ -58,7 +58,11 @@ class WorkflowSweep:
     async def _advance(self, key: RecordKey) -> None:
         ref, run_id = key
         workflow = await self._controller.advance(ref, run_id)
-        if workflow is None or workflow.over:
+        if workflow is None:
+            return
+        if workflow.over:
+            # Its mark would have been removed by whoever stored its end, but for the release before.
+            await self._records.remove_mark(ref, run_id)
             return
         if transitions.has_work(workflow):
             self._wakeups.end_wait(key)

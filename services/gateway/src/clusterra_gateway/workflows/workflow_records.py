@@ -16,6 +16,7 @@ The write that starts, resumes or ends a workflow carries its event.
 """
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -26,7 +27,7 @@ from clusterra_runtime.store.item import Item, Key
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.outbox import Outbox
 from clusterra_runtime.store.outbox_item import ATTRIBUTES
-from clusterra_runtime.store.store import Delete, Put, Store, TransactionCancelled, Update, Write
+from clusterra_runtime.store.store import Check, Delete, Put, Store, TransactionCancelled, Update, Write
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.records import expiry, marked_places
@@ -171,6 +172,17 @@ class WorkflowRecords:
     async def unfinished(self) -> tuple[tuple[ClusterRef, str], ...]:
         """The clusters and ids of unfinished workflows. Logs marks that name no cluster."""
         return await marked_places(self._store, RUNS, UNFINISHED)
+
+    async def remove_mark(self, ref: ClusterRef, run_id: str) -> None:
+        """Remove the mark of a workflow that is over. A gateway of the release before leaves it there."""
+        stored = await self.read(ref, run_id)
+        if stored is None or not stored.workflow.over:
+            return
+        unchanged = Check(RUNS, _run_key(ref, run_id), VersionIs(stored.version))
+        with suppress(TransactionCancelled):  # somebody resumes it
+            await self._store.transact(
+                [unchanged, Delete(RUNS, _unfinished_key(ref, run_id))], token=_token(stored.workflow)
+            )
 
     async def forget(self, ref: ClusterRef, most: int) -> int:
         """Remove at most `most` workflows of a cluster that is deleted. Returns how many. Their marks go last."""
