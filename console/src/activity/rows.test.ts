@@ -43,6 +43,12 @@ describe("the row of an event", () => {
     expect(rowOf(link)).toMatchObject({ details: "42", target: { page: "job", job: "42" } });
   });
 
+  test("of a changed budget has the change, and no threshold", () => {
+    const fact = { kind: "budget.changed", actor: "ada", subject: "user:grace", detail: "0.001 USD a month" };
+
+    expect(rowOf(event(fact)).details).toBe("0.001 USD a month");
+  });
+
   test("of a budget has the threshold and the costs that reached it", () => {
     const fact = { kind: "budget.threshold", subject: "user:ada", scope: "user", name: "ada", month: "2026-01", percent: 80, limit_micro_usd: 10_000_000, micro_usd: 8_500_000 };
 

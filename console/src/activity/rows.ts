@@ -120,6 +120,8 @@ function detailsOf(data: Data): string {
     case "node":
       return [data.shape, data.reason].filter(Boolean).join(" · ");
     case "budget":
+      // What was changed of a budget has no measure.
+      if (data.kind !== "budget.threshold") return data.detail;
       return text(`activity.budget_${data.measure}`, { percent: count(data.percent), costs: money(data.micro_usd / 1e6), limit: money(data.limit_micro_usd / 1e6) });
     case "file":
       return data.destination === "" ? "" : `→ ${data.destination}`;

@@ -38,7 +38,11 @@ export function DecisionDrawer({ cluster, detail, admin, moment, close }: Props)
     >
       {decision.isPending ? <Skeleton height={120} role="status" aria-label={text("ui.loading")} /> : null}
       {decision.isError ? <ProblemView error={decision.error} retry={() => void decision.refetch()} /> : null}
-      {decision.isSuccess && decision.data === null ? <Empty title={text("fleet.decision.none")}>{text("fleet.decision.none_details")}</Empty> : null}
+      {decision.isSuccess && decision.data === null ? (
+        <Empty title={text(admin ? "fleet.decision.none" : "fleet.decisions.hidden")}>
+          {text(admin ? "fleet.decision.none_details" : "fleet.decisions.none_member")}
+        </Empty>
+      ) : null}
       {decision.data ? <DecisionView cluster={cluster} decision={decision.data} moment={moment ?? decision.data.at} /> : null}
       {decision.data && detail !== undefined ? (
         <WhatIf

@@ -15,6 +15,7 @@ import { text } from "../texts";
 import { money } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
+import type { StateGroup } from "../ui/jobStates";
 import { useNow } from "../ui/useNow";
 import { counted, figure } from "./counts";
 import classes from "./HomePage.module.css";
@@ -24,7 +25,9 @@ import { JOB_ENDS } from "../live/event";
 import { needs } from "./needs";
 
 const route = getRouteApi("/c/$cluster/");
-/** The ends of jobs, which cost from then on what they cost. */
+const RUNNING: StateGroup[] = ["starting", "running"];
+const WAITING: StateGroup[] = ["waiting"];
+const ENDED: StateGroup[] = ["done", "failed", "cancelled"];
 /** Ages on this page are right to a minute. */
 const MINUTE_MS = 60_000;
 
@@ -64,9 +67,9 @@ export function HomePage() {
       {jobs.isError ? <ProblemView error={jobs.error} retry={() => void jobs.refetch()} /> : null}
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
       <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="md" mb="lg" component="dl" className={classes.figures}>
-        <Figure label={text("home.running")}>{figures.running === null ? unread : <JobsLink cluster={cluster}>{figures.running}</JobsLink>}</Figure>
-        <Figure label={text("home.waiting")}>{figures.waiting === null ? unread : <JobsLink cluster={cluster}>{figures.waiting}</JobsLink>}</Figure>
-        <Figure label={text("home.ended_today")}>{figures.ended === null ? unread : <JobsLink cluster={cluster}>{figures.ended}</JobsLink>}</Figure>
+        <JobsFigure label={text("home.running")} cluster={cluster} states={RUNNING} number={figures.running} unread={unread} />
+        <JobsFigure label={text("home.waiting")} cluster={cluster} states={WAITING} number={figures.waiting} unread={unread} />
+        <JobsFigure label={text("home.ended_today")} cluster={cluster} states={ENDED} number={figures.ended} unread={unread} />
         <Figure label={text("home.burn_rate")}>{profile.data ? amount(costs?.burn_rate_per_hour) : null}</Figure>
         <Figure label={text("home.month")}>{profile.data ? amount(costs?.month_to_date) : null}</Figure>
         <Figure label={text("home.forecast")}>{profile.data ? amount(costs?.forecast) : null}</Figure>
@@ -110,11 +113,25 @@ function amount(given: Money | null | undefined): string {
   return given === null || given === undefined ? text("home.unknown") : money(Number(given.amount), given.currency);
 }
 
-function JobsLink({ cluster, children }: { cluster: string; children: ReactNode }) {
+interface JobsFigureProps {
+  label: string;
+  cluster: string;
+  /** The states of these jobs. */
+  states: StateGroup[];
+  number: string | null;
+  /** What is shown where the number cannot be known. */
+  unread: string | null;
+}
+
+/** A number of jobs, which leads to them. */
+function JobsFigure({ label, cluster, states, number, unread }: JobsFigureProps) {
+  if (number === null) return <Figure label={label}>{unread}</Figure>;
   return (
-    <Link to="/c/$cluster/jobs" params={{ cluster }}>
-      {children}
-    </Link>
+    <Figure label={label}>
+      <Link to="/c/$cluster/jobs" params={{ cluster }} search={{ states }} aria-label={`${label}: ${number}`}>
+        {number}
+      </Link>
+    </Figure>
   );
 }
 

@@ -87,7 +87,7 @@ describe("budgets that have reached a threshold", () => {
     expect(told(false, budget("user", "ada", ["actual 80"], "2025-12"))).toEqual([]);
   });
 
-  test("are one's own, for an admin also those of the tenant, and not those of other people", () => {
+  test("are one's own, and for an admin those of the tenant, and then some of other people", () => {
     const budgets = [
       budget("user", "ada", ["actual 80"]),
       budget("tenant", "acme", ["actual 80"]),
@@ -95,10 +95,12 @@ describe("budgets that have reached a threshold", () => {
     ];
 
     expect(told(false, ...budgets.slice(0, 2))).toEqual(["user ada: actual 80"]);
-    expect(told(true, ...budgets, budget("user", "grace", ["actual 80"]))).toEqual([
+    const others = Array.from({ length: 9 }, (_, number) => budget("user", `u${number}`, ["actual 80"]));
+    expect(told(true, ...others, ...budgets)).toEqual([
       "user ada: actual 80",
       "tenant acme: actual 80",
       "account physics: actual 80",
+      ...["u0", "u1", "u2", "u3", "u4"].map((name) => `user ${name}: actual 80`),
     ]);
   });
 });

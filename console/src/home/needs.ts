@@ -17,6 +17,8 @@ type Threshold = BudgetView["thresholds"][number];
 const DAY_MS = 86_400_000;
 /** The most failed jobs that are named. */
 const MOST_FAILED = 5;
+/** The most budgets of other people that an admin is told of. */
+const MOST_OTHERS = 5;
 /** From which share of a quota on it is told. */
 const NEARLY_USED = 0.8;
 
@@ -33,6 +35,7 @@ interface Read {
 
 export function needs({ user, admin, jobs, cluster, quotas, budgets, now }: Read): Need[] {
   const found: Need[] = [];
+  const others: Need[] = [];
   if (cluster !== undefined) {
     if (cluster.state === "paused") found.push({ kind: "paused" });
     if (cluster.connection_state === "disconnected") found.push({ kind: "disconnected" });
@@ -41,9 +44,10 @@ export function needs({ user, admin, jobs, cluster, quotas, budgets, now }: Read
   const month = new Date(now).toISOString().slice(0, "2026-01".length);
   for (const budget of budgets) {
     const mine = budget.scope === "user" ? !admin || budget.name === user : admin;
-    const threshold = mine && budget.month === month ? reached(budget) : undefined;
-    if (threshold !== undefined) found.push({ kind: "budget", budget, threshold });
+    const threshold = (mine || admin) && budget.month === month ? reached(budget) : undefined;
+    if (threshold !== undefined) (mine ? found : others).push({ kind: "budget", budget, threshold });
   }
+  found.push(...others.slice(0, MOST_OTHERS));
   for (const quota of quotas) {
     const used = share(quota.used, quota.limit);
     if (used >= NEARLY_USED) found.push({ kind: "quota", quota, share: used });

@@ -130,7 +130,7 @@ export const fleet = {
     title: "Decision {{number}}",
     title_unknown: "Decision",
     none: "No decision at or before this time",
-    none_details: "It may no longer be kept. Only admins see decisions, because they name the jobs of all users.",
+    none_details: "Older decisions may no longer be kept.",
     at: "Decided {{time}}",
     asked: "The last decision before {{time}}",
     shape: "Shape",

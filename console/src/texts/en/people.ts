@@ -62,10 +62,10 @@ export const people = {
     may: "Rights",
     details: "Each role includes the rights of the roles above it. A change takes effect at once. A workspace always has at least one owner or admin.",
     viewer: "Read clusters, events, their own and shared files, and the jobs that they may see.",
-    member: "Also submit jobs, cancel and change their own jobs, and write their own files, templates and schedules.",
+    member: "Submit jobs, cancel and change their own jobs, and write their own files, templates and schedules.",
     admin:
-      "Also see, cancel and change the jobs of all users; manage members, invitations, tokens, service accounts, quotas and budgets; publish templates; pause clusters and renew edge-agent keys.",
-    owner: "Also add and change owners, delete clusters, and let a directory provision users.",
+      "See, cancel and change the jobs of all users; manage members, invitations, tokens, service accounts, quotas and budgets; publish templates; pause clusters and renew edge-agent keys.",
+    owner: "Add and change owners, delete clusters, and let a directory provision users.",
   },
   scopes: {
     title: "Scopes",
