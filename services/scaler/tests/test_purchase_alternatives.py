@@ -1,5 +1,7 @@
 """What the event of a decision tells of the shapes that were not bought, each from a decision that was really made."""
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,8 +19,17 @@ from explanation_examples import ADA, empty_cluster, explained
 from fleet_examples import CATALOGUE, START, group, observation, snapshot, state, target
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 ADMIN = ADA.model_copy(update={"admin": True})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _time_enough() -> Iterator[None]:
+    """So that a slow machine compares all."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(purchase_alternatives, "COMPARE_CPU_SECONDS", 90.0)
+        yield
 
 
 def decided(view: Observation, before: FleetState | None = None) -> tuple[Decision, Decision]:
@@ -90,6 +101,34 @@ def test_a_bounded_number_of_changes_is_compared_those_that_buy_most(monkeypatch
 
     assert len(told.changes) > 1
     assert [each.compared_jobs for each in told.changes if each.alternatives] == [("2",)]
+
+
+def test_after_its_time_what_was_compared_is_kept_and_no_more_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = group("1", cpus=2, count=1, features="memory")
+    many = group("2", cpus=2, count=9, features="compute", exclusive=True)
+    read = iter([0.0, 0.0, 1.0])
+    monkeypatch.setattr(purchase_alternatives, "COMPARE_CPU_SECONDS", 0.5)
+    monkeypatch.setattr(time, "thread_time", lambda: next(read))
+
+    told = decided(empty_cluster(few, many))[1]
+
+    assert len(told.changes) > 1
+    assert [each.compared_jobs for each in told.changes if each.alternatives] == [("2",)]
+
+
+def test_a_decision_is_carried_out_whose_shapes_cannot_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_given: object) -> None:
+        raise RuntimeError("no comparison")
+
+    monkeypatch.setattr(purchase_alternatives, "for_waiting", fail)
+    with capture_logs() as logged:
+        decision, told = decided(empty_cluster(group("1", cpus=2)))
+
+    assert decision.changes
+    assert told is decision
+    assert [(each["event"], each["log_level"], each["exc_info"]) for each in logged] == [
+        ("alternatives_not_compared", "error", True)
+    ]
 
 
 def test_an_event_without_alternatives_is_written_as_the_release_before_wrote_it() -> None:

@@ -4,10 +4,13 @@ It compares after the decision, from the decision's own results: what is decided
 not depend on it.
 """
 
+import time
 from dataclasses import replace
 
+import structlog
 from clusterra_contracts.alternatives import MOST_OF_CHANGE
 from clusterra_contracts.events import ShapeChange
+from clusterra_contracts.identity import ShapeName
 from clusterra_contracts.shape_fit import new_workers
 
 from clusterra_scaler.explain.alternatives import Offered, for_waiting
@@ -19,6 +22,11 @@ from clusterra_scaler.planner.observed.observation_history import ObservationHis
 from clusterra_scaler.planner.observed.state import FleetState
 from clusterra_scaler.planner.placement.plan import Plan
 from clusterra_scaler.planner.requests.demand import demand_of
+
+log = structlog.get_logger(__name__)
+
+COMPARE_CPU_SECONDS = 0.01
+"""After so much time of the thread no further change is compared: the decision waits for it."""
 
 MOST_COMPARED = 10
 """For how many changes of a decision the shapes are compared: those that buy most. It bounds the time, and the size of
@@ -42,14 +50,27 @@ def decided_and_published(
 def with_alternatives(decision: Decision, observation: Observation, run_history: RunHistory) -> Decision:
     """The same decision, whose changes that buy workers for jobs tell the shapes that were compared.
 
-    They are compared for the first job of a change that waits, once for each change.
+    They are compared for the first job of a change that waits, once for each change. A failure of it costs the
+    alternatives, never the decision.
     """
+    try:
+        return _with_alternatives(decision, observation, run_history)
+    except Exception:
+        log.exception("alternatives_not_compared", generation=decision.state.generation)
+        return decision
+
+
+def _with_alternatives(decision: Decision, observation: Observation, run_history: RunHistory) -> Decision:
+    ends_at = time.thread_time() + COMPARE_CPU_SECONDS
     buying = [each for each in decision.changes if each.job_ids and each.replicas_after > each.replicas_before]
     offered = Offered.of(decision, observation.binding, run_history)
     if not buying or decision.plan is None or offered is None:
         return decision
-    most = sorted(buying, key=lambda each: each.replicas_before - each.replicas_after)[:MOST_COMPARED]
-    compared = {each.shape: _compared(each, decision.plan, observation, offered) for each in most}
+    compared: dict[ShapeName, ShapeChange] = {}
+    for each in sorted(buying, key=lambda each: each.replicas_before - each.replicas_after)[:MOST_COMPARED]:
+        if time.thread_time() > ends_at:
+            break
+        compared[each.shape] = _compared(each, decision.plan, observation, offered)
     return replace(decision, changes=tuple(compared.get(each.shape, each) for each in decision.changes))
 
 
