@@ -1,5 +1,6 @@
 """After the end of a job, `why` still tells which shapes were not taken when workers were bought for it."""
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -7,6 +8,9 @@ import pytest
 from clusterra_contracts.alternatives import Alternative
 from clusterra_contracts.events import Event, JobFact, ScaleFact, ShapeChange, event_of
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_gateway.bus.requests import HistoryRequests
+from clusterra_gateway.jobs import past_alternatives
 from gateway_world import World
 
 REF = ClusterRef(tenant="acme", cluster="main")
@@ -97,6 +101,30 @@ async def test_a_decision_of_an_older_release_and_an_archive_that_is_away_tell_n
     status, found = await why(world)
 
     assert (status, found["alternatives"]) == (200, [])
+
+
+async def test_a_slow_archive_tells_nothing_after_some_seconds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitted = ended(world)
+    world.acme.events.archived = [bought(submitted, "7", compared=("7",))]
+    answered = HistoryRequests.history
+    given_up: list[ReadHistory] = []
+
+    async def slow(self: HistoryRequests, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
+        if request.kinds == ("scale.decided",):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                given_up.append(request)
+        return await answered(self, ref, request)
+
+    monkeypatch.setattr(HistoryRequests, "history", slow)
+    monkeypatch.setattr(past_alternatives, "SEARCH_SECONDS", 0.01)
+
+    async with asyncio.timeout(90):
+        status, found = await why(world)
+
+    assert (status, found["alternatives"], found["alternatives_as_of"]) == (200, [], None)
+    assert given_up, "the archive was asked"
 
 
 async def test_a_job_that_slurm_has_forgotten_has_them_too(world: World) -> None:

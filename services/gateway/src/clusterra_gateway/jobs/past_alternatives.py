@@ -4,6 +4,7 @@ They are of the decision's time: its prices, limits and failures. They were comp
 request, by the same person.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -20,6 +21,8 @@ MAX_DECISIONS_READ = 500
 """How many decisions are looked at: the last ones before the job's start."""
 DECISIONS_OF_PAGE = 50
 """Most jobs start soon after a decision that named them, so few pages are read. Each is parsed on the event loop."""
+SEARCH_SECONDS = 3.0
+"""How long the search may take in all. Each page alone may take as long as an answer of the archive."""
 
 
 async def past_alternatives(
@@ -28,7 +31,7 @@ async def past_alternatives(
     """What the last decision in a period compared for a job that the viewer may see, and when; else nothing.
 
     It tells of this job alone, so also those who may not see decisions may see it. Nothing is told while the archive
-    is away.
+    is away or slow.
     """
     asked = ReadHistory(
         kinds=("scale.decided",), after=after, before=before, newest_first=True, limit=DECISIONS_OF_PAGE
@@ -38,8 +41,9 @@ async def past_alternatives(
         return any(True for _ in _compared(job_id, read))
 
     try:
-        decisions, _ = await archive.events(ref, asked, most=MAX_DECISIONS_READ, enough=enough)
-    except RpcFailed:
+        async with asyncio.timeout(SEARCH_SECONDS):
+            decisions, _ = await archive.events(ref, asked, most=MAX_DECISIONS_READ, enough=enough)
+    except (RpcFailed, TimeoutError):
         return None, ()
     last = max(_compared(job_id, decisions), key=lambda each: each[0].time, default=None)
     if last is None:
