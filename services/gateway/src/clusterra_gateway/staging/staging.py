@@ -9,6 +9,7 @@
 | `done`, `failed` | |
 """
 
+import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -38,8 +39,9 @@ MAX_ERRORS = 20
 MAX_ERROR_CHARACTERS = 400
 MAX_NAMED = 100
 """The most results whose names are kept."""
-MAX_NAMED_BYTES = 32 * 1024
-"""The most bytes of their paths: an item of DynamoDB holds 400 KiB, of which a submit may take 320."""
+MAX_NAMED_BYTES = 12 * 1024
+"""The most bytes of their paths as JSON, where a character may take twelve: an item of DynamoDB holds 400 KiB, of which
+a submit may take 320."""
 FILE_ATTEMPTS = 5
 """How many times a file with a transient problem is tried before it counts as failed."""
 GIVE_UP: dict[Phase, timedelta] = {
@@ -81,7 +83,7 @@ class Copied(Record):
     failed_files: int = 0
     errors: tuple[str, ...] = ()
     named: Annotated[tuple[CopiedFile, ...], Field(exclude_if=_is_empty)] = ()
-    """The first results that were copied, of at most MAX_NAMED and MAX_NAMED_BYTES."""
+    """Results that were copied, the first that have room within MAX_NAMED and MAX_NAMED_BYTES."""
 
     def plus(self, files: int, size: int) -> "Copied":
         """With further files."""
@@ -90,7 +92,7 @@ class Copied(Record):
     def with_names(self, files: Sequence[CopiedFile]) -> "Copied":
         """With the names of further results, as far as they have room."""
         named = [*self.named, *files][:MAX_NAMED]
-        sizes = accumulate(len(file.path.encode()) for file in named)
+        sizes = accumulate(len(json.dumps(file.path)) for file in named)
         return self.model_copy(update={"named": tuple(named[: sum(size <= MAX_NAMED_BYTES for size in sizes)])})
 
     def failing(self, *reasons: str) -> "Copied":
