@@ -37,6 +37,17 @@ def test_the_newest_messages_are_kept(sizes: list[int]) -> None:
     assert len(kept) <= MOST_MESSAGES
     assert sum(len(each.body) for each in kept) <= MOST_BYTES
     assert newest_messages(kept) == kept
+    assert kept or not messages, "the newest one is always kept"
+
+
+def test_the_newest_message_is_dropped_only_where_it_does_not_fit_alone() -> None:
+    small, large, huge = (
+        OutboxMessage(event_id=f"{size}", subject="s", body=bytes(size)) for size in (1, MOST_BYTES, MOST_BYTES + 1)
+    )
+
+    assert newest_messages([small, large]) == (large,)
+    assert newest_messages([large, small]) == (small,)
+    assert newest_messages([small, huge]) == ()
 
 
 async def test_the_oldest_messages_are_dropped_in_a_long_outage(

@@ -89,7 +89,8 @@ def without_messages(attributes: Attributes) -> dict[str, Value]:
 def newest_messages(messages: Sequence[OutboxMessage]) -> tuple[OutboxMessage, ...]:
     """Those of an item's unsent messages that it keeps: all of them, or if they are too many the newest.
 
-    Then half of what is allowed is kept, so that not every further write drops one.
+    Then half of what is allowed is kept, so that not every further write drops one; or the newest alone, where only
+    that is within what is allowed.
     """
     if len(messages) <= MOST_MESSAGES and sum(len(each.body) for each in messages) <= MOST_BYTES:
         return tuple(messages)
@@ -97,7 +98,7 @@ def newest_messages(messages: Sequence[OutboxMessage]) -> tuple[OutboxMessage, .
     room = MOST_BYTES // 2
     for message in reversed(messages[-(MOST_MESSAGES // 2) :]):
         room -= len(message.body)
-        if room < 0:
+        if room < 0 and (kept or len(message.body) > MOST_BYTES):
             break
         kept.append(message)
     return tuple(reversed(kept))
