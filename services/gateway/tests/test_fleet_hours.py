@@ -1,7 +1,9 @@
 """How the time of a cluster's workers divides by hour."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from clusterra_contracts.bus import subjects
@@ -9,6 +11,7 @@ from clusterra_contracts.events import Event, Fact, JobFact, JobKind, NodeFact, 
 from clusterra_contracts.heartbeat import Worker, WorkerPhase
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.queue import QueueSnapshot, RunningJob
+from clusterra_gateway.clusters import fleet_hours
 from clusterra_gateway.clusters.fleet_hours import MAX_HOURS, Span, hours_of
 from clusterra_runtime.nats import bus
 from gateway_world import World
@@ -117,6 +120,16 @@ def test_an_hour_without_workers_has_no_time() -> None:
     assert minutes([ended(70, "w", 61)], [], []) == [(0, 0, 0), (9, 0, 0), (0, 0, 0)]
 
 
+async def hear(world: World, **queue: Any) -> None:
+    """The cluster has a worker, and an empty queue of now apart from what is given."""
+    ref, beat = world.acme.ref, heartbeat({"small-1": "small"})
+    given = {"generation": 1, "taken_at": now(), "pending": (), "running": (), "nodes": (), **queue}
+    await bus.publish_durable(world.client, subjects.heartbeat(ref), beat, message_id=uuid4().hex)
+    await bus.publish_durable(
+        world.client, subjects.job_pending(ref), QueueSnapshot.model_validate(given), message_id=uuid4().hex
+    )
+
+
 async def read(world: World, **query: Any) -> Any:
     browser = await world.login("ada@acme.example")
     async with browser.get(PATH, params=query) as answer:
@@ -126,8 +139,7 @@ async def read(world: World, **query: Any) -> Any:
 
 @pytest.mark.parametrize(("query", "hours"), [({}, MAX_HOURS), ({"hours": 3}, 3)])
 async def test_the_hours_of_a_cluster(world: World, query: dict[str, int], hours: int) -> None:
-    told = heartbeat({"small-1": "small"})
-    await bus.publish_durable(world.client, subjects.heartbeat(world.acme.ref), told, message_id=f"hours-{hours}")
+    await hear(world)
 
     found = await read(world, **query)
 
@@ -140,18 +152,60 @@ async def test_the_hours_of_a_cluster(world: World, query: dict[str, int], hours
     assert "job.completed" in (asked.kinds or ())
 
 
-async def test_a_job_of_a_queue_that_is_too_old_is_not_busy_until_now(world: World) -> None:
-    taken_at = now() - timedelta(minutes=10)
-    job = RunningJob(job_id="7", uid=20001, user="x", nodes=("small-1",), cpus=1, started_at=taken_at)
-    old = QueueSnapshot(generation=1, taken_at=taken_at, pending=(), running=(job,), nodes=())
-    told = heartbeat({"small-1": "small"})
-    await bus.publish_durable(world.client, subjects.heartbeat(world.acme.ref), told, message_id="hours-of-old-queue")
-    await bus.publish_durable(world.client, subjects.job_pending(world.acme.ref), old, message_id="old-queue")
+@pytest.mark.parametrize("queue", [{"taken_at": now() - timedelta(hours=1)}, {"running": None}, None])
+async def test_without_a_queue_of_now_nobody_knows_which_workers_have_jobs(
+    world: World, queue: dict[str, Any] | None
+) -> None:
+    await hear(world, **queue or {})
+    if queue is None:
+        await bus.store(world.client, subjects.job_pending(world.acme.ref), b"unreadable", {})
 
-    found = await read(world, hours=2)
+    assert await read(world) | {"as_of": ""} == {"as_of": "", "complete": False, "hours": []}
 
-    assert len(found["hours"]) == 2
-    assert not any(each["busy_seconds"] for each in found["hours"])
+    await hear(world, generation=2)
+
+    assert (await read(world))["hours"], "that nobody knew is not kept"
+
+
+async def test_an_answer_is_read_once_for_all_who_ask_and_kept(world: World) -> None:
+    await hear(world)
+
+    first, second = await asyncio.gather(read(world, hours=3), read(world, hours=3))
+
+    assert first == second == await read(world, hours=3)
+    assert len(world.acme.events.histories) == 1
+    assert len((await read(world, hours=4))["hours"]) == 4
+
+
+async def test_jobs_on_very_many_nodes_are_read_as_far_as_there_is_room(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_hours, "MAX_SPANS", 5)
+    await hear(world)
+    at_present = now()
+    facts = [
+        JobFact(
+            kind="job.completed",
+            job_id=f"{number + 1}",
+            name="x",
+            user="u",
+            uid=1,
+            partition="main",
+            state="COMPLETED",
+            nodes=("small-1", "small-2"),
+            submitted_at=at_present - timedelta(hours=9),
+        )
+        for number in range(3)
+    ]
+    times = [at_present - timedelta(seconds=number + 1) for number in range(3)]
+    world.acme.events.archived = [
+        event_of("proxy", REF, fact, version="1", time=time) for fact, time in zip(facts, times, strict=True)
+    ]
+
+    found = await read(world)
+
+    assert not found["complete"]
+    assert datetime.fromisoformat(found["hours"][0]["begin"]) == times[1].replace(minute=0, second=0, microsecond=0)
 
 
 async def test_without_a_heartbeat_there_are_no_hours(world: World) -> None:

@@ -8,13 +8,16 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Annotated, NamedTuple
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from clusterra_contracts.events import JOB_ENDS, Event, JobFact, NodeFact, WorkerFact
 from clusterra_contracts.heartbeat import Worker
 from clusterra_contracts.identity import ClusterRef, JobId, Moment, WorkerName, now
 from clusterra_contracts.queue import RunningJob
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.streams.heartbeats import last_heartbeat
@@ -35,6 +38,11 @@ MAX_HOURS = 48
 HOUR = timedelta(hours=1)
 LONGEST_BOOT = timedelta(hours=1)
 """The longest time from a worker's start to the registration that ends its boot. A later one is of a restart."""
+KEEP_SECONDS = 60.0
+"""How long an answer is kept: it takes up to ten pages of the archive."""
+MAX_ANSWERS = 1_000
+MAX_SPANS = 200_000
+"""How many spans the events of an answer may have: one for each node of a job. It bounds time and memory."""
 
 api = cluster_routes(reads=Needs("clusters:read"))
 
@@ -54,8 +62,8 @@ class FleetHour(ResponseBody):
 class FleetHours(ResponseBody):
     """The hours of the period, the oldest first, also those without workers; the last one ends at `as_of`.
 
-    `complete` is false where not all events were read: then the first hours are missing. Without a heartbeat there are
-    no hours, and `complete` is false.
+    `complete` is false where not all events were read: then the first hours are missing. Without a heartbeat, or a
+    queue that may still be true, there are no hours, and `complete` is false. An answer may be a minute old: `as_of`.
     """
 
     as_of: Moment
@@ -189,12 +197,14 @@ class FleetHoursQuery(Query):
 
 
 class FleetHourHandlers:
-    """The handler of the hours of fleets."""
+    """The handler of the hours of fleets. They are the same for everybody who may see the cluster."""
 
     def __init__(self, archive: HistoryRequests, client: Client, registry: Registry) -> None:
         self._archive = archive
         self._client = client
         self._registry = registry
+        self._answers = BoundedCache[tuple[ClusterRef, int], FleetHours](MAX_ANSWERS, KEEP_SECONDS)
+        self._locks = WeakValueDictionary[ClusterRef, asyncio.Lock]()
 
     @api.get("clusters_fleet_hours", f"{CLUSTER}/fleet/hours", query=FleetHoursQuery, result=FleetHours)
     async def hours(self, request: web.Request, _caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -203,15 +213,33 @@ class FleetHourHandlers:
         The past is what the archive of events tells. At most 5,000 events are read. It names no jobs: everybody who may
         see the cluster may see it.
         """
+        asked = query(request, FleetHoursQuery).hours
+        lock = self._locks.setdefault(ref, asyncio.Lock())
+        async with lock:
+            found = self._answers.get((ref, asked)) or await self._read(ref, asked)
+        return json_response(found)
+
+    async def _read(self, ref: ClusterRef, hours: int) -> FleetHours:
         at = now()
-        after = at.replace(minute=0, second=0, microsecond=0) - (query(request, FleetHoursQuery).hours - 1) * HOUR
+        after = at.replace(minute=0, second=0, microsecond=0) - (hours - 1) * HOUR
         heard, queue = await asyncio.gather(
             last_or_none(ref, last_heartbeat(self._client, ref, self._registry.max_heartbeat_bytes(ref))),
             fresh_queue(self._client, ref),
         )
-        if heard is None or heard[0].workers is None:
-            return json_response(FleetHours(as_of=at, complete=False, hours=()))
-        events, after, complete = await events_since(self._archive, ref, KINDS, after, at)
-        running = queue.running or () if queue is not None else ()
-        hours = await asyncio.to_thread(hours_of, events, heard[0].workers, running, Span(after, at))
-        return json_response(FleetHours(as_of=at, complete=complete, hours=hours))
+        # Without the running jobs, workers that have jobs would look idle.
+        if heard is None or heard[0].workers is None or queue is None or queue.running is None:
+            return FleetHours(as_of=at, complete=False, hours=())
+        read, after, complete = await events_since(self._archive, ref, KINDS, after, at)
+        events = _within_bound(read)
+        if len(events) < len(read):
+            complete, after = False, events[-1].time if events else at
+        told = await asyncio.to_thread(hours_of, events, heard[0].workers, queue.running, Span(after, at))
+        found = FleetHours(as_of=at, complete=complete, hours=told)
+        self._answers.put((ref, hours), found)
+        return found
+
+
+def _within_bound(events: Sequence[Event]) -> Sequence[Event]:
+    """The first of some events that have at most MAX_SPANS spans."""
+    spans = accumulate(len(each.data.nodes) if isinstance(each.data, JobFact) else 1 for each in events)
+    return events[: sum(so_far <= MAX_SPANS for so_far in spans)]
