@@ -103,6 +103,23 @@ def test_a_bounded_number_of_changes_is_compared_those_that_buy_most(monkeypatch
     assert [each.compared_jobs for each in told.changes if each.alternatives] == [("2",)]
 
 
+def test_an_event_has_alternatives_as_far_as_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = group("1", cpus=2, count=1, features="memory")
+    many = group("2", cpus=2, count=9, features="compute", exclusive=True)
+    decision, whole = decided(empty_cluster(few, many))
+    sizes = len(decision.fact.model_dump_json()), len(whole.fact.model_dump_json())
+    assert len([each for each in whole.changes if each.alternatives]) == 2
+
+    monkeypatch.setattr(purchase_alternatives, "MOST_EVENT_BYTES", sizes[1] - 1)
+    one = decided(empty_cluster(few, many))[1]
+    monkeypatch.setattr(purchase_alternatives, "MOST_EVENT_BYTES", sizes[0])
+    none = decided(empty_cluster(few, many))[1]
+
+    assert [each.compared_jobs for each in one.changes if each.alternatives] == [("2",)], "which buys most"
+    assert len(one.fact.model_dump_json()) < sizes[1]
+    assert none.changes == decision.changes
+
+
 def test_after_its_time_what_was_compared_is_kept_and_no_more_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     few = group("1", cpus=2, count=1, features="memory")
     many = group("2", cpus=2, count=9, features="compute", exclusive=True)

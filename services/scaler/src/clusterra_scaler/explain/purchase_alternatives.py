@@ -5,6 +5,7 @@ not depend on it.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import structlog
@@ -27,6 +28,9 @@ log = structlog.get_logger(__name__)
 
 COMPARE_CPU_SECONDS = 0.01
 """After so much time of the thread no further change is compared: the decision waits for it."""
+
+MOST_EVENT_BYTES = 12 * 1024
+"""How long the JSON of a decision's event may be with alternatives: an item has room for several unsent ones."""
 
 MOST_COMPARED = 10
 """For how many changes of a decision the shapes are compared: those that buy most. It bounds the time, and the size of
@@ -71,7 +75,21 @@ def _with_alternatives(decision: Decision, observation: Observation, run_history
         if time.thread_time() > ends_at:
             break
         compared[each.shape] = _compared(each, decision.plan, observation, offered)
-    return replace(decision, changes=tuple(compared.get(each.shape, each) for each in decision.changes))
+    told = replace(decision, changes=tuple(compared.get(each.shape, each) for each in decision.changes))
+    return replace(decision, changes=_within_bound(told, tuple(compared)))
+
+
+def _within_bound(told: Decision, compared: Sequence[ShapeName]) -> tuple[ShapeChange, ...]:
+    """The changes of a decision, without the alternatives for which its event has no room: those compared last."""
+    changes = {each.shape: each for each in told.changes}
+    excess = len(told.fact.model_dump_json()) - MOST_EVENT_BYTES
+    for shape in reversed(compared):
+        if excess <= 0:
+            break
+        plain = changes[shape].model_copy(update={"compared_jobs": (), "alternatives": ()})
+        excess -= len(changes[shape].model_dump_json()) - len(plain.model_dump_json())
+        changes[shape] = plain
+    return tuple(changes[each.shape] for each in told.changes)
 
 
 def _compared(change: ShapeChange, plan: Plan, observation: Observation, offered: Offered) -> ShapeChange:
