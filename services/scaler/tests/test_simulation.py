@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +197,7 @@ async def test_an_earlier_queue_is_read_from_the_decision_log(tmp_path: Path) ->
         log.append(recorded(FOUR, 5))
     with DecisionLanes() as lanes, decision_log(tmp_path, 1024 * 1024) as log:
         # It needs no decision of this process.
-        service = EstimateService(SUBJECT.ref, lanes, asyncio.Lock(), log)
+        service = EstimateService(SUBJECT.ref, lanes, asyncio.Lock(), log, lambda: FOUR.now)
         answer = await service.simulate(SUBJECT, asked)
         refused = []
         for other in (service, EstimateService(SUBJECT.ref, lanes, asyncio.Lock())):
@@ -209,6 +210,21 @@ async def test_an_earlier_queue_is_read_from_the_decision_log(tmp_path: Path) ->
     assert [(each.kind, each.hint) for each in refused] == [
         ("not_found", "simulate with the current queue instead")
     ] * 2
+
+
+async def test_a_decision_for_an_earlier_cluster_of_the_same_name_is_not_told(tmp_path: Path) -> None:
+    asked = request(FOUR, max_workers=1).model_copy(update={"generation": 5, "fields": ("max_workers",)})
+    with decision_log(tmp_path, 1024 * 1024) as log:
+        assert log is not None
+        log.append(recorded(FOUR, 5))
+    with DecisionLanes() as lanes, decision_log(tmp_path, 1024 * 1024) as log:
+        later = FOUR.now + timedelta(seconds=1)
+        service = EstimateService(SUBJECT.ref, lanes, asyncio.Lock(), log, lambda: later)
+
+        with pytest.raises(RpcFailed) as failed:
+            await service.simulate(SUBJECT, asked)
+
+    assert failed.value.error.kind == "not_found"
 
 
 async def test_simulations_wait_with_the_estimates() -> None:

@@ -66,7 +66,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                     service.ready_when("snapshots arrive", lambda: shards.receiving)
                     heartbeats = HeartbeatReader(client, shards.on_heartbeat, registry.max_heartbeat_bytes)
                     service.ready_when("heartbeats arrive", lambda: heartbeats.working)
-                    forgetting = Forgetting(fleets, registry)
+                    forgetting = Forgetting(fleets, registry, decisions)
                     await rpc.serve(client, "forget.*.*.scaler", Forget, forgetting.forget, queue=SERVICE)
                     service.background("heartbeats", heartbeats.run)
                     service.background("shards", shards.run)

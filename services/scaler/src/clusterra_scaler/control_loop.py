@@ -118,7 +118,7 @@ class ControlLoop:
         self._metrics = ClusterMetrics(ref)
         self._explanations = ExplanationService(ref)
         self._deciding = asyncio.Lock()
-        self._estimates = EstimateService(ref, lanes, self._deciding, decision_log)
+        self._estimates = EstimateService(ref, lanes, self._deciding, decision_log, lambda: self._binding.bound_at)
         self._busy = False
         """Whether the last decision found nothing that waits, and that all workers run jobs."""
         self._gathering = False

@@ -21,7 +21,7 @@ from prometheus_client import Counter
 from pydantic_core import PydanticSerializationError
 
 from clusterra_scaler.decisions.record import RECORD, DecisionRecord
-from clusterra_scaler.decisions.search import find_record
+from clusterra_scaler.decisions.search import files_of, find_record
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +88,14 @@ class DecisionLog:
             self._reading, find_record, self._read_directories, ref, generation
         )
 
+    async def forget(self, ref: ClusterRef) -> None:
+        """Delete the files of a cluster that is deleted, also those of the logs that are only read. Raises OSError."""
+        await asyncio.get_running_loop().run_in_executor(self._reading, self._delete, ref)
+
+    def _delete(self, ref: ClusterRef) -> None:
+        for file in files_of(self._read_directories, ref):
+            file.unlink(missing_ok=True)
+
     def write_until_stopped(self) -> None:
         """Write the queued records: the main function of the writing thread."""
         while (record := self._waiting.get()) is not None:
@@ -141,6 +149,8 @@ class DecisionLog:
         if self._bytes is None or self._bytes <= self._max_bytes:
             return
         oldest_first = sorted(self._files(), key=lambda file: file.stat().st_mtime_ns)
+        # Less than was counted if a cluster was forgotten.
+        self._bytes = sum(file.stat().st_size for file in oldest_first)
         for file in oldest_first:
             if self._bytes <= self._max_bytes:
                 break

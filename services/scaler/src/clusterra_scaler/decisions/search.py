@@ -68,12 +68,18 @@ def find_record(directories: Iterable[Path], ref: ClusterRef, generation: int) -
     return None
 
 
+def files_of(directories: Iterable[Path], ref: ClusterRef) -> Iterator[Path]:
+    """The files of a cluster in decision logs. Some may not exist."""
+    for directory in directories:
+        yield directory / f"{ref.key}.jsonl"
+        yield from directory.glob(f"{ref.key}.*.jsonl")
+
+
 def _newest_first(directories: Iterable[Path], ref: ClusterRef) -> list[Path]:
     found: list[tuple[int, Path]] = []
-    for directory in directories:
-        for path in (directory / f"{ref.key}.jsonl", *directory.glob(f"{ref.key}.*.jsonl")):
-            with suppress(FileNotFoundError):
-                found.append((path.stat().st_mtime_ns, path))
+    for path in files_of(directories, ref):
+        with suppress(FileNotFoundError):
+            found.append((path.stat().st_mtime_ns, path))
     return [path for _, path in sorted(found, reverse=True)]
 
 

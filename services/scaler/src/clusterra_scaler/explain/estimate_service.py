@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 
 import nats.errors
 from clusterra_contracts.bus import subjects
@@ -34,10 +35,16 @@ class EstimateService:
     """
 
     def __init__(
-        self, ref: ClusterRef, lanes: DecisionLanes, deciding: asyncio.Lock, decision_log: DecisionLog | None = None
+        self,
+        ref: ClusterRef,
+        lanes: DecisionLanes,
+        deciding: asyncio.Lock,
+        decision_log: DecisionLog | None = None,
+        bound_at: Callable[[], datetime | None] = lambda: None,
     ) -> None:
         self._ref = ref
         self._decision_log = decision_log
+        self._bound_at = bound_at
         self._lanes = lanes
         self._deciding = deciding
         self._estimating = asyncio.Lock()
@@ -81,7 +88,9 @@ class EstimateService:
             raise _not_found("the scaler does not log its decisions")
         async with self._counted():
             record = await self._decision_log.find(self._ref, generation)
-            if record is None:
+            since = self._bound_at()
+            # An earlier decision was for another cluster, which had the same name, or for another Slurm.
+            if record is None or (since is not None and record.given.observation.now < since):
                 raise _not_found(f"the scaler does not have the inputs of decision {generation} any more")
             async with self._turn():
                 queue = record.given.observation.snapshot
