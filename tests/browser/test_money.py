@@ -117,7 +117,9 @@ async def test_home_tells_of_a_budget_that_is_used(lab: Stack, person: Person) -
     await _has_paid(ada)
     await ada.page.goto("/c/main")
     needs = ada.page.get_by_role("main").get_by_role("list")
-    told = needs.get_by_role("listitem").filter(has_text="User ada:").get_by_role("link", name="Costs have reached 100%")
+    told = (
+        needs.get_by_role("listitem").filter(has_text="User ada:").get_by_role("link", name="Costs have reached 100%")
+    )
     await expect(ada.page.get_by_role("heading", name="Needs attention")).to_be_visible()
     await expect(told).to_have_count(0)
 
