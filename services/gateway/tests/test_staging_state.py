@@ -164,8 +164,8 @@ def test_the_names_of_results_count_as_they_are_written() -> None:
     files = [CopiedFile(path=f"{number}" + "\N{GRINNING FACE}" * 100, size=1) for number in range(MAX_NAMED)]
     alone = [CopiedFile(path="\x01" * MAX_NAMED_BYTES, size=1)]
 
-    assert 0 < len(Copied().naming(files).named) <= MAX_NAMED_BYTES // 1200
-    assert Copied().naming(alone).named == ()
+    assert 0 < len(Copied().with_names(files).named) <= MAX_NAMED_BYTES // 1200
+    assert Copied().with_names(alone).named == ()
 
 
 def test_a_record_without_named_results_is_that_of_the_release_before() -> None:
