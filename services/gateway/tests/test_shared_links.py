@@ -79,6 +79,15 @@ async def test_a_script_is_not_shown_unless_chosen_nor_after_the_link_was_revoke
     assert gone["detail"] == "this link is wrong, has expired or was revoked"
 
 
+async def test_a_script_that_is_opened_again_is_not_read_again(world: World) -> None:
+    ada = await owner_of_a_job(world)
+    token = (await made_link(ada, shows=["script"]))["token"]
+    await opened(world, token, SCRIPT)
+    del world.acme.scripts["7"]
+
+    assert json.loads(await opened(world, token, SCRIPT))["script"] == SUBMITTED
+
+
 async def test_a_job_whose_script_slurm_does_not_keep_is_shown_without_it(world: World) -> None:
     ada = await owner_of_a_job(world)
     token = (await made_link(ada, shows=["script"]))["token"]

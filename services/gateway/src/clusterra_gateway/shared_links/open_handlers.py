@@ -2,8 +2,9 @@
 
 import structlog
 from aiohttp import web
-from clusterra_contracts.identity import now
+from clusterra_contracts.identity import ClusterRef, JobId, Moment, now
 from clusterra_contracts.rpc.slurm import Job
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.rpc import RpcFailed
 
 from clusterra_gateway.bus.requests import LedgerRequests, SlurmRequests
@@ -23,6 +24,11 @@ log = structlog.get_logger()
 
 SHARED_JOB = "/v1/shared-job"
 
+MOST_SCRIPTS = 500
+"""How many scripts are kept. They never change, and each is a read of slurmdbd that anybody with the link may want."""
+MOST_CHARACTERS = 65_536
+"""The longest script that is kept."""
+
 api = link_routes()
 
 
@@ -36,6 +42,7 @@ class SharedJobHandlers:
         self._ledger = ledger
         self._explanations = explanations
         self._output = output
+        self._scripts = BoundedCache[tuple[ClusterRef, JobId, Moment], str](MOST_SCRIPTS)
 
     @api.get("shared_job_get", SHARED_JOB, result=SharedJob)
     async def get(self, _request: web.Request, link: OpenedLink) -> web.StreamResponse:
@@ -85,13 +92,22 @@ class SharedJobHandlers:
         """
         link.require("script")
         job = await self._job(link)
+        # Slurm gives an id again; not for a job of the same time.
+        of_job = link.ref, job.job_id, job.submitted_at
+        script = self._scripts.get(of_job)
+        if script is None:
+            script = await self._script(link, job)
+            if len(script) <= MOST_CHARACTERS:
+                self._scripts.put(of_job, script)
+        return json_response(SharedScript(job_id=job.job_id, script=script))
+
+    async def _script(self, link: OpenedLink, job: Job) -> str:
         try:
-            script = await submitted_script(self._slurm, link.ref, link.viewer, job)
+            return await submitted_script(self._slurm, link.ref, link.viewer, job)
         except RpcFailed as failed:
             if failed.error.kind != "not_found":
                 raise
             raise NotFound("the cluster has no script of this job", hint="ask whoever gave you the link") from None
-        return json_response(SharedScript(job_id=job.job_id, script=script))
 
     async def _job(self, link: OpenedLink) -> Job:
         job = await self._slurm.job(link.ref, link.viewer, link.record.job_id)
