@@ -126,6 +126,7 @@ async def test_selected_rows_alone_are_acted_on_and_stay_selected_while_others_c
     await expect(page.get_by_role("checkbox", name=f"Select selected-alone ({later})")).not_to_be_checked()
     await expect(second).to_be_checked()
     assert not await violations(page)
+    await expect(page.get_by_role("status").filter(has_text="2 jobs selected")).to_have_count(1)
     await press(page, page.get_by_role("button", name="Actions on 2 selected jobs"))
     await page.get_by_role("button", name="Cancel 2 jobs").press("Enter")
     await expect(page.get_by_text("2 done, 0 failed, 0 left")).to_be_visible()

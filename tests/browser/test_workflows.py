@@ -111,6 +111,7 @@ async def test_a_schedule_is_paused_run_and_edited(person: Person) -> None:
 
     await _choose(page, "Pause")
     await expect(row).to_contain_text("Paused")
+    await expect(page.get_by_role("status").filter(has_text="is paused")).to_be_visible()
     await _choose(page, "Run now")
     await page.get_by_role("dialog").get_by_role("button", name="Run now").dblclick()
     await expect(row.get_by_role("link", name="Job")).to_be_visible()

@@ -4,6 +4,7 @@ import { ActionIcon, Button, Fieldset, Group, Stack, Text, TextInput } from "@ma
 import { X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { text } from "../texts";
+import { announce } from "../ui/announcements";
 import { UserText, visible } from "../ui/UserText";
 import { newFolder, withFile, type Draft } from "./draft";
 import { FilePicker } from "./FilePicker";
@@ -27,6 +28,13 @@ const POINTERS: Record<Kind, string> = { files: "stage_in", results: "stage_out"
 export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
   const [picking, setPicking] = useState(false);
   const said = (pointer: string) => problems.find((each) => each.pointer.startsWith(pointer))?.detail;
+  // The row that was just added is shown and has the focus: it may be out of sight.
+  const added = useRef<number | null>(null);
+  const focusAdded = (row: number) => (field: HTMLInputElement | null) => {
+    if (field === null || added.current !== row) return;
+    added.current = null;
+    field.focus();
+  };
   const staged = draft.files.length > 0 || draft.results.length > 0;
 
   function changed(kind: Kind, index: number, part: Partial<Draft[Kind][number]>) {
@@ -77,6 +85,7 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
           // oxlint-disable-next-line no-array-index-key
           <div key={index} className={classes.file}>
             <TextInput
+              ref={focusAdded(index)}
               label={text("submit.files.pattern")}
               value={result.source}
               onChange={(event) => changed("results", index, { source: event.currentTarget.value })}
@@ -102,12 +111,13 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
           <Button
             variant="default"
             disabled={draft.results.length >= 32}
-            onClick={() =>
+            onClick={() => {
+              added.current = draft.results.length;
               onDraft((before) => {
                 const folder = before.folder || newFolder();
                 return { ...before, folder, results: [...before.results, { source: "results/**", destination: `outputs/${folder}/` }] };
-              })
-            }
+              });
+            }}
           >
             {text("submit.files.add_results")}
           </Button>
@@ -116,7 +126,10 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
           cluster={cluster}
           opened={picking}
           close={() => setPicking(false)}
-          pick={(path) => onDraft((before) => withFile(before, path))}
+          pick={(path) => {
+            announce(text("submit.files.added", { path: visible(path) }));
+            onDraft((before) => withFile(before, path));
+          }}
         />
       </Stack>
     </Fieldset>

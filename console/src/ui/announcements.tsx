@@ -11,7 +11,7 @@ export function announce(message: string): void {
   messages.dispatchEvent(new CustomEvent("message", { detail: message }));
 }
 
-/** Says the message some time after the last change of `trigger`, such as filters. Changes of the message alone are not said. */
+/** Says the message, unless it is empty, some time after the last change of `trigger`, such as filters. Changes of the message alone are not said. */
 export function useAnnounced(message: string, trigger: unknown): void {
   const latest = useRef(message);
   const first = useRef(trigger);
@@ -21,7 +21,9 @@ export function useAnnounced(message: string, trigger: unknown): void {
   useEffect(() => {
     if (first.current === trigger) return undefined;
     first.current = undefined;
-    const timer = setTimeout(() => announce(latest.current), REST_MS);
+    const timer = setTimeout(() => {
+      if (latest.current !== "") announce(latest.current);
+    }, REST_MS);
     return () => clearTimeout(timer);
   }, [trigger]);
 }

@@ -5,8 +5,9 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
 import type { ScheduleView } from "../api/schema";
 import { text } from "../texts";
+import { announce } from "../ui/announcements";
 import { Confirm } from "../ui/forms/Confirm";
-import { UserText } from "../ui/UserText";
+import { UserText, visible } from "../ui/UserText";
 import { deleteSchedule, runSchedule, schedulesQuery } from "./queries";
 
 export interface AskedSchedule {
@@ -39,6 +40,7 @@ export function ScheduleConfirm({ asked, close }: Props) {
         // One key as long as it is asked: a second try finds the job of the first.
         if (runs) await runSchedule(schedule.id, (key.current ||= crypto.randomUUID()));
         else await deleteSchedule(schedule.id);
+        announce(text(runs ? "workflows.schedule.was_run" : "workflows.schedule.was_deleted", { name: visible(schedule.name) }));
         await queries.invalidateQueries(schedulesQuery);
       }}
     >

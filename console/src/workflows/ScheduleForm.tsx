@@ -10,6 +10,7 @@ import { ParametersForm } from "../parameters/ParametersForm";
 import { useParameters } from "../parameters/useParameters";
 import type { Part, Values } from "../parameters/values";
 import { text } from "../texts";
+import { announce } from "../ui/announcements";
 import { FormDialog } from "../ui/forms/FormDialog";
 import { ProblemView } from "../ui/ProblemView";
 import { useSingleFlight } from "../ui/forms/useSingleFlight";
@@ -61,6 +62,7 @@ export function ScheduleForm({ cluster, template, schedule, choose, close }: Pro
   const sending = useMutation({
     mutationFn: useSingleFlight(send),
     onSuccess: async () => {
+      announce(text(schedule === undefined ? "workflows.schedule.was_created" : "workflows.schedule.was_saved", { name: visible(name.trim()) }));
       await queries.invalidateQueries(schedulesQuery);
       close();
     },

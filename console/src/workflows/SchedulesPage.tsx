@@ -8,12 +8,14 @@ import type { ScheduleView } from "../api/schema";
 import { refetchQuery } from "../api/queries";
 import { useLiveList } from "../live/lists/useLiveList";
 import { text } from "../texts";
+import { announce } from "../ui/announcements";
 import { DataTable } from "../ui/tables/DataTable";
 import type { RowAction } from "../ui/tables/RowActions";
 import { Empty } from "../ui/Empty";
 import { Moment } from "../ui/Moment";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
+import { visible } from "../ui/UserText";
 import { ScheduleConfirm, type AskedSchedule } from "./ScheduleConfirm";
 import { ScheduleForm } from "./ScheduleForm";
 import { scheduleColumns } from "./scheduleColumns";
@@ -33,6 +35,7 @@ export function SchedulesPage() {
   useLiveList({ cluster, list: schedules.data, kinds: ["job.submitted", "schedule."], again: () => refetchQuery(schedules) });
   const { mutate: setPaused, error: refused } = useMutation({
     mutationFn: ({ id, paused }: ScheduleView) => changeSchedule(id, { paused: !paused }),
+    onSuccess: ({ name, paused }) => announce(text(paused ? "workflows.schedule.was_paused" : "workflows.schedule.was_resumed", { name: visible(name) })),
     onSettled: () => queries.invalidateQueries(schedulesQuery),
   });
   const rows = useMemo(

@@ -3,7 +3,7 @@
 import { Button } from "@mantine/core";
 import { lazy, Suspense, useMemo, useRef, useState } from "react";
 import { text } from "../../texts";
-import { announce } from "../../ui/announcements";
+import { announce, useAnnounced } from "../../ui/announcements";
 import { count } from "../../ui/format";
 import type { Filters } from "../filters/filters";
 import type { JobList } from "../list/list";
@@ -34,6 +34,7 @@ export function BulkActionsButton({ cluster, filters, jobs: matching, whole, row
   const said = useRef<string | null>(null);
   const single = selection !== "all" && !isEmpty(selection);
   const jobs = useMemo(() => (single ? selectedOf(selection, matching) : matching), [single, selection, matching]);
+  useAnnounced(isEmpty(selection) ? "" : text("jobs.select.count", { count: jobs.length, shown: count(jobs.length) }), selection);
   function ended(act: Action, number: number) {
     said.current = text(`jobs.bulk.was_${act}`, { count: number, shown: count(number) });
     setDone({ filters, words: said.current });

@@ -63,6 +63,8 @@ export const jobs = {
     job: "Select {{name}} ({{number}})",
     array: "Select all tasks of {{name}} ({{number}})",
     clear: "Clear selection",
+    count_one: "{{shown}} job selected",
+    count_other: "{{shown}} jobs selected",
   },
   filter: {
     all: "Filters",

@@ -111,6 +111,7 @@ export const submit = {
     target: "Destination folder",
     results_help: "Only files that match are kept. Paths start in the folder of the job: results/** is all files below its folder results, *.csv the CSV files in it.",
     add: "Add a file from the bucket",
+    added: "{{path}} is copied before the job starts",
     add_results: "Add results",
     remove: "Remove {{name}}",
     pick: "Choose a file in the bucket",

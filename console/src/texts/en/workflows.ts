@@ -58,6 +58,12 @@ export const workflows = {
   },
   schedule: {
     new: "Create schedule",
+    was_created: "{{name}} is created",
+    was_saved: "{{name}} is saved",
+    was_paused: "{{name}} is paused",
+    was_resumed: "{{name}} is resumed",
+    was_deleted: "{{name}} is deleted",
+    was_run: "{{name}} has submitted its template",
     none: "No schedules yet",
     none_details: "A schedule submits a template at the times of a cron expression.",
     own: "You",
