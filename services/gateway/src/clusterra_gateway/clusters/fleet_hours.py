@@ -38,8 +38,8 @@ MAX_HOURS = 48
 HOUR = timedelta(hours=1)
 LONGEST_BOOT = timedelta(hours=1)
 """The longest time from a worker's start to the registration that ends its boot. A later one is of a restart."""
-KEEP_SECONDS = 60.0
-"""How long an answer is kept: it takes up to ten pages of the archive."""
+KEEP_SECONDS = 5.0
+"""How long an answer is kept: it takes up to ten pages of the archive. Whoever wants a newer one waits no longer."""
 MAX_ANSWERS = 1_000
 MAX_SPANS = 200_000
 """How many spans the events of an answer may have: one for each node of a job. It bounds time and memory."""
@@ -63,7 +63,7 @@ class FleetHours(ResponseBody):
     """The hours of the period, the oldest first, also those without workers; the last one ends at `as_of`.
 
     `complete` is false where not all events were read: then the first hours are missing. Without a heartbeat, or a
-    queue that may still be true, there are no hours, and `complete` is false. An answer may be a minute old: `as_of`.
+    queue that may still be true, there are no hours, and `complete` is false. An answer may be seconds old: `as_of`.
     """
 
     as_of: Moment
