@@ -103,7 +103,8 @@ function Content({ cluster, job, why, explains }: ContentProps) {
             <SameTab cluster={cluster} job={job} />
           </Tabs.Panel>
         </Tabs>
-        <div className={classes.side}>
+        {/* It scrolls, so the keyboard reaches it. */}
+        <div className={classes.side} tabIndex={0} role="region" aria-label={text("job.side")}>
           <WhyBox cluster={cluster} why={why} job={job} explains={explains} />
           <CostBox cluster={cluster} job={job} why={why} />
           <UsedBox job={job} />

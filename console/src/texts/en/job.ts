@@ -8,6 +8,7 @@ export const job = {
   template: "Template",
   restarts_one: "requeued once",
   restarts_other: "requeued {{count}} times",
+  side: "Details",
   tab: {
     output: "Output",
     events: "Events",
