@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import now
-from clusterra_gateway.templates import schedule_handlers, ticking
+from clusterra_gateway.templates import schedule_handlers, scheduled_submits, ticking
 from clusterra_gateway.templates.schedule import Schedule
 from clusterra_gateway.templates.schedule_records import ScheduleRecords
 from clusterra_gateway.templates.table import DUE, TEMPLATES
@@ -214,6 +214,25 @@ async def test_runs_at_the_same_time_and_a_tick_make_one_job(world: World) -> No
     assert set(statuses) <= {200, 409}
     assert list(world.acme.jobs) == ["1"]
     assert (await read(ada, schedule["id"]))["last_job"] == "1"
+
+
+async def test_a_run_waits_for_another_that_may_still_be_submitted(world: World) -> None:
+    ada = await world.login("ada@acme.example")
+    schedule = await made(ada, template_id="benchmark-report", params={})
+
+    async def claimed(at: datetime) -> None:
+        found = await records.read("acme", schedule["id"])
+        assert found is not None
+        assert await records.replace(found[0].claimed("another", at), found[1])
+
+    records = Replica(world).records
+    await claimed(now())
+    await run(ada, schedule, 409)
+    of_the_first = dict(world.acme.jobs)
+    await claimed(now() - scheduled_submits.GIVEN_UP_AFTER)
+    shown = await run(ada, schedule)
+
+    assert (of_the_first, shown["last_outcome"]) == ({}, "submitted")
 
 
 async def test_what_was_submitted_while_it_was_paused_is_noted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

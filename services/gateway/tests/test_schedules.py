@@ -84,10 +84,9 @@ class Replica:
         users = MappedUsers(MapRecords(world.store))
         work = WorkflowController(records, directory, users, slurm, desk)
         workflows = WorkflowParts(records, work, WorkflowStarts(records, work, planning))
-        submits = ScheduledSubmits(
-            ScheduleRecords(directory), (directory, users), Renderings(library), slurm, workflows, desk
-        )
-        self.ticking = Ticking(ScheduleRecords(directory), submits)
+        self.records = ScheduleRecords(directory)
+        submits = ScheduledSubmits(self.records, (directory, users), Renderings(library), slurm, workflows, desk)
+        self.ticking = Ticking(self.records, submits)
         self.ticking.clock = lambda: self.at
 
     async def tick(self, at: datetime) -> None:

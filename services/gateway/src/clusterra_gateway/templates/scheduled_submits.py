@@ -5,7 +5,7 @@ submit that was given up looks for what it has made, and notes that.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 from clusterra_contracts.identity import ClusterRef, SlurmUser, now
@@ -22,6 +22,7 @@ from clusterra_gateway.bus.requests import SlurmRequests
 from clusterra_gateway.http.requests.errors import (
     Conflict,
     Forbidden,
+    InFlight,
     InvalidRequest,
     KeyReused,
     NotFound,
@@ -29,6 +30,7 @@ from clusterra_gateway.http.requests.errors import (
     QuotaExceeded,
     TooLarge,
 )
+from clusterra_gateway.idempotency.once import IN_FLIGHT_SECONDS
 from clusterra_gateway.identity.access.unix_users import AbsentOwner, UnixUsers
 from clusterra_gateway.submits.desk import SubmitDesk
 from clusterra_gateway.templates.launches import job_of, job_run_id, workflow_of
@@ -40,6 +42,8 @@ from clusterra_gateway.workflows.start import run_id_of
 
 log = structlog.get_logger()
 
+GIVEN_UP_AFTER = timedelta(seconds=2 * IN_FLIGHT_SECONDS)
+"""Everybody who worked on a submit that began this long ago has given it up."""
 REFUSED = (InvalidRequest, Forbidden, NotFound, Conflict, TooLarge, KeyReused, QuotaExceeded)
 """Errors of a submit that has certainly made nothing."""
 
@@ -152,15 +156,15 @@ class ScheduledSubmits:
             raise Forbidden(f"its owner has no user on the cluster: {there.reason}")
         return AbsentOwner(member, there.user)
 
-    async def _prepared(self, schedule: Schedule, owner: AbsentOwner, key: str) -> Prepared:
-        ref, user, member = _cluster_of(schedule), owner.slurm_user, owner.member
+    async def _prepared(self, schedule: Schedule, key: str) -> tuple[AbsentOwner, Prepared]:
+        """What a submit by a key submits, and as whom."""
+        owner, ref = await self._owner(schedule), _cluster_of(schedule)
         wanted = Wanted(schedule.params, schedule.inputs, schedule.sbatch_override)
-        template, run_id = schedule.template_id, job_run_id(ref, member.id, key)
-        return await self._renderings.prepare(ref, user.name, template, wanted, run_id)
+        template, run_id = schedule.template_id, job_run_id(ref, owner.member.id, key)
+        return owner, await self._renderings.prepare(ref, owner.slurm_user.name, template, wanted, run_id)
 
     async def _sent(self, schedule: Schedule, key: str) -> Outcome:
-        owner, ref = await self._owner(schedule), _cluster_of(schedule)
-        prepared = await self._prepared(schedule, owner, key)
+        ref, (owner, prepared) = _cluster_of(schedule), await self._prepared(schedule, key)
         if isinstance(prepared.found.definition, AnyWorkflow):
             run_id = run_id_of(ref, owner.member.id, key)
             run = workflow_of(schedule.name, prepared.steps, schedule.confirmed_usd_per_hour)
@@ -172,11 +176,15 @@ class ScheduledSubmits:
 
     async def _found(self, schedule: Schedule, key: str) -> Outcome | None:
         """What an earlier submit by a key has made; None for nothing. Raises InFlight, OutcomeUnknown."""
-        owner, ref = await self._owner(schedule), _cluster_of(schedule)
-        prepared = await self._prepared(schedule, owner, key)
+        ref, (owner, prepared) = _cluster_of(schedule), await self._prepared(schedule, key)
         if isinstance(prepared.found.definition, AnyWorkflow):
             run_id = run_id_of(ref, owner.member.id, key)
-            return Outcome("submitted", run=run_id) if await self._workflows.records.read(ref, run_id) else None
+            if await self._workflows.records.read(ref, run_id) is not None:
+                return Outcome("submitted", run=run_id)
+            # Of a job, the look takes the key, so that nobody submits by it any more. A run has no such key.
+            if schedule.submitting_since is not None and now() - schedule.submitting_since < GIVEN_UP_AFTER:
+                raise InFlight("this schedule is being submitted", hint="try again in a moment", retry_after_seconds=5)
+            return None
         job = job_of(prepared.steps[0], None, schedule.confirmed_usd_per_hour)
         found = await self._desk.find(owner, ref, job, key, key)
         return None if found is None else Outcome("submitted", job=found.job_id)

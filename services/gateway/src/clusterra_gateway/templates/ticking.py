@@ -61,30 +61,31 @@ class Ticking:
         tick, latest = schedule.due(at), schedule.latest(at)
         assert latest is not None  # noqa: S101 - only schedules with a tick are dealt with
         if tick is None:
+            outcome: str | None = "missed"
             await self._schedules.replace(schedule.after(latest, Outcome("missed")), version)
-            return
-        outcome = await self._submitted(schedule, version, tick)
+        else:
+            outcome = await self._submitted(schedule, version, tick)
         if outcome is not None:
             log.info("schedule_dealt_with", schedule=schedule.id, outcome=outcome)
 
     async def _submitted(self, schedule: Schedule, version: int, tick: datetime) -> str | None:
         """What became of a tick; None where it is not known yet, so that it is tried again."""
+        key = schedule.key(tick)
+
+        def note(current: Schedule, made: Outcome) -> Schedule:
+            return current.after(tick, made)
+
         try:
-            noted = await self._submits.submit(
-                (schedule, version), schedule.key(tick), self.clock(), lambda current, made: current.after(tick, made)
-            )
+            return (await self._submits.submit((schedule, version), key, self.clock(), note)).last_outcome
         except (Overtaken, InFlight, OutcomeUnknown, Unavailable):
             return None
         except (RequestError, RpcFailed) as error:
-            if not is_refusal(error):
-                if isinstance(error, RpcFailed):
-                    return None
-                raise
             told = error.error if isinstance(error, RpcFailed) else error
-            refused, key = _refused(told.detail, told.hint), schedule.key(tick)
-            await self._submits.note(schedule, key, refused, lambda current, made: current.after(tick, made))
-            return refused.text
-        return noted.last_outcome
+            if is_refusal(error):
+                return (await self._submits.note(schedule, key, _refused(told.detail, told.hint), note)).last_outcome
+            if isinstance(error, RpcFailed):
+                return None
+            raise
 
 
 def _refused(detail: str, hint: str) -> Outcome:
