@@ -16,7 +16,7 @@ import { money } from "../ui/format";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import type { StateGroup } from "../ui/jobStates";
-import { useNow } from "../ui/useNow";
+import { useMinute } from "../ui/useNow";
 import { counted, figure } from "./counts";
 import classes from "./HomePage.module.css";
 import { NeedsList } from "./NeedsList";
@@ -28,8 +28,6 @@ const route = getRouteApi("/c/$cluster/");
 const RUNNING: StateGroup[] = ["starting", "running"];
 const WAITING: StateGroup[] = ["waiting"];
 const ENDED: StateGroup[] = ["done", "failed", "cancelled"];
-/** Ages on this page are right to a minute. */
-const MINUTE_MS = 60_000;
 
 export function HomePage() {
   const { cluster } = route.useParams();
@@ -42,7 +40,7 @@ export function HomePage() {
   useLiveRefetch(["quota.", ...JOB_ENDS], () => refetchQuery(quotas));
   useLiveRefetch(["budget."], () => refetchQuery(budgets));
   useLiveRefetch(["job.running", ...JOB_ENDS], () => refetchQuery(profile));
-  const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
+  const minute = useMinute();
   const user = profile.data?.name ?? "";
   const admin = profile.data !== undefined && includes(profile.data.role, "admin");
   const found = useMemo(

@@ -23,7 +23,14 @@ function watch(watcher: () => void): () => void {
   };
 }
 
+const MINUTE_MS = 60_000;
+
 /** Milliseconds since the epoch, new each second. */
 export function useNow(): number {
   return useSyncExternalStore(watch, () => now);
+}
+
+/** The beginning of the present minute, in milliseconds since the epoch. */
+export function useMinute(): number {
+  return Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
 }

@@ -14,7 +14,7 @@ import { announce } from "../ui/announcements";
 import { FormDialog } from "../ui/forms/FormDialog";
 import { ProblemView } from "../ui/ProblemView";
 import { useSingleFlight } from "../ui/forms/useSingleFlight";
-import { useNow } from "../ui/useNow";
+import { useMinute } from "../ui/useNow";
 import { visible } from "../ui/UserText";
 import { CronTimes } from "./CronTimes";
 import { readCron } from "./cron";
@@ -34,7 +34,6 @@ const NONE: readonly TemplateView[] = [];
 const NO_PARTS: readonly Part[] = [];
 const NO_VALUES: Values = {};
 const TIMES = 3;
-const MINUTE_MS = 60_000;
 
 export function ScheduleForm({ cluster, template, schedule, choose, close }: Props) {
   const queries = useQueryClient();
@@ -42,7 +41,7 @@ export function ScheduleForm({ cluster, template, schedule, choose, close }: Pro
   const [name, setName] = useState(schedule?.name ?? "");
   const [cron, setCron] = useState(schedule?.cron ?? "0 6 * * *");
   const [missed, setMissed] = useState<"skip" | "last">(schedule?.missed ?? "skip");
-  const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
+  const minute = useMinute();
   const times = readCron(cron, new Date(minute), TIMES);
   const all = templates.data?.launchables ?? NONE;
   const options = all.filter(({ ready, kind }) => ready && kind !== "interactive");

@@ -9,12 +9,11 @@ import { Empty } from "../../ui/Empty";
 import { clock, count, day } from "../../ui/format";
 import { largest, type ChartSeries } from "../../ui/charts/stack";
 import { StackedChart } from "../../ui/charts/StackedChart";
-import { useNow } from "../../ui/useNow";
+import { useMinute } from "../../ui/useNow";
 import { LENGTHS, type Range } from "../queries";
 import { fleetSeries, from, withUpdate } from "./series";
 
 const MOST_SHAPES = 8;
-const MINUTE_MS = 60_000;
 
 interface Props {
   fleet: Fleet | undefined;
@@ -25,7 +24,7 @@ interface Props {
 }
 
 export function FleetChart({ fleet, range, open, hint }: Props) {
-  const minute = Math.floor(useNow() / MINUTE_MS) * MINUTE_MS;
+  const minute = useMinute();
   const live = useLiveStatus().state === "live";
   // What no event has changed is still so, as long as events come.
   const shown = useMemo(

@@ -1,5 +1,6 @@
 """The shapes that the planner compares for a job, and what becomes of each: for explanations and decisions."""
 
+import operator
 from typing import Annotated, Literal
 
 from pydantic import FailFast, Field
@@ -63,9 +64,5 @@ Alternatives = Annotated[tuple[Alternative, ...], Field(max_length=MOST_ALTERNAT
 and from a release that does not tell."""
 
 
-def _is_empty(given: tuple[Alternative, ...]) -> bool:
-    return not given
-
-
-AlternativesOfChange = Annotated[tuple[Alternative, ...], Field(max_length=MOST_OF_CHANGE, exclude_if=_is_empty)]
+AlternativesOfChange = Annotated[tuple[Alternative, ...], Field(max_length=MOST_OF_CHANGE, exclude_if=operator.not_)]
 """The same for a change of the desired state, left out where it is empty: the release before reads such a record."""

@@ -4,6 +4,7 @@ Events hold metadata only, never the script, environment or output of a job. The
 entity, its version and the kind, so publishing a fact again makes the same id.
 """
 
+import operator
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, FailFast, Field, StringConstraints, Tag
@@ -215,7 +216,7 @@ class ShapeChange(Wire):
     """The purpose of the change, for people to read."""
     job_ids: Annotated[tuple[JobId, ...], FailFast()] = ()
     """The pending jobs that the change is for, at most 100 of them."""
-    compared_jobs: Annotated[tuple[JobId, ...], FailFast(), Field(exclude_if=lambda ids: not ids)] = ()
+    compared_jobs: Annotated[tuple[JobId, ...], FailFast(), Field(exclude_if=operator.not_)] = ()
     """Those of `job_ids` that ask for what the first of them asks for; empty without `alternatives`."""
     alternatives: Annotated[AlternativesOfChange, FailFast()] = ()
     """The shapes that were compared when workers were bought, for one of `compared_jobs` as if it were alone. Empty

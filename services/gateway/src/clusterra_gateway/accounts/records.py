@@ -1,5 +1,6 @@
 """The items of the accounts table as models: tenants, domains, invitations, members, user names and API tokens."""
 
+import operator
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
@@ -232,7 +233,7 @@ class ApiToken(Record):
     valid_until: Moment
     scopes: tuple[Scope, ...] | None = None
     """What the token may be used for; None: all that its owner may do."""
-    last_used_at: Annotated[Moment | None, Field(exclude_if=lambda moment: moment is None)] = None
+    last_used_at: Annotated[Moment | None, Field(exclude_if=operator.not_)] = None
     """The hour in which it was last used. None is left out of what is written: earlier releases know no such field."""
 
 

@@ -10,6 +10,7 @@
 """
 
 import json
+import operator
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -71,10 +72,6 @@ class CopiedFile(Record):
     size: int
 
 
-def _is_empty(files: tuple[CopiedFile, ...]) -> bool:
-    return not files
-
-
 class Copied(Record):
     """What was copied in one direction."""
 
@@ -82,7 +79,7 @@ class Copied(Record):
     bytes: int = 0
     failed_files: int = 0
     errors: tuple[str, ...] = ()
-    named: Annotated[tuple[CopiedFile, ...], Field(exclude_if=_is_empty)] = ()
+    named: Annotated[tuple[CopiedFile, ...], Field(exclude_if=operator.not_)] = ()
     """Results that were copied, the first that have room within MAX_NAMED and MAX_NAMED_BYTES."""
 
     def plus(self, files: int, size: int) -> "Copied":

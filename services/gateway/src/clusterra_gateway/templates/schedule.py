@@ -70,7 +70,7 @@ class Schedule(Record):
     last_run: str | None = None
     submitting: Annotated[str, Field(exclude_if=operator.not_)] = ""
     """The key of a submit that has begun and is not noted yet. There is one at a time."""
-    submitting_since: Annotated[Moment | None, Field(exclude_if=lambda moment: moment is None)] = None
+    submitting_since: Annotated[Moment | None, Field(exclude_if=operator.not_)] = None
     last_key: Annotated[str, Field(exclude_if=operator.not_)] = ""
     """The key of the last submit that made something."""
 

@@ -2,6 +2,7 @@
 
 The API calls them a run and its steps. So do the stored fields and the names of the table and its keys."""
 
+import operator
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -101,10 +102,6 @@ class Workflow(Record):
         return "active" if all(job.over or job.state == "submitted" for job in self.steps) else "submitting"
 
 
-def _is_empty(template: str) -> bool:
-    return template == ""
-
-
 class WorkflowJobSpec(Record):
     """The specification of a job: its script, its fields and its staged files."""
 
@@ -116,7 +113,7 @@ class WorkflowJobSpec(Record):
     """The fields of its job that `job` lacks."""
     confirmed_usd_per_hour: ConfirmedCost = None
     """The cost that its owner has confirmed."""
-    template: Annotated[str, Field(exclude_if=_is_empty)] = ""
+    template: Annotated[str, Field(exclude_if=operator.not_)] = ""
     """The template that it was rendered from; empty for none. An earlier release submits the job without it."""
 
     @property
