@@ -16,6 +16,7 @@ COMMANDS: Sequence[tuple[str, ...]] = (
     ("provision", "pause", "acme/main"),
     ("versions",),
     ("backup", "to"),
+    ("dead-letters", "list"),
 )
 
 

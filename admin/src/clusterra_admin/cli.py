@@ -7,6 +7,7 @@ import typer
 
 from clusterra_admin import ledger, topology, versions
 from clusterra_admin.backup.command import backup, restore
+from clusterra_admin.dead_letters.command import command as dead_letters
 from clusterra_admin.doctor.command import doctor
 from clusterra_admin.migrations.command import command as migrate
 from clusterra_admin.provision.command import command as provision
@@ -27,6 +28,7 @@ command.add_typer(tables, name="tables")
 command.add_typer(migrate, name="migrate")
 command.add_typer(provision, name="provision")
 command.add_typer(ledger.command, name="ledger")
+command.add_typer(dead_letters, name="dead-letters")
 command.add_typer(secrets, name="secrets")
 command.command()(versions.versions)
 command.command()(doctor)

@@ -51,9 +51,14 @@ def wrong_fields(error: "ValidationError") -> str:
     return "; ".join(found)
 
 
-def print_json(content: Any) -> None:
-    """Print a document on standard output."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False, default=str))
+def print_json(content: Any, *, foreign: bool = False) -> None:
+    """Print a document on standard output. `foreign`: others wrote parts of it, so only ASCII reaches the terminal."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=foreign, default=str))
+
+
+def visible(text: str) -> str:
+    """A text of others in one line: what a terminal would obey, or not show, is an escape such as `\\x1b`."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def log_to_stderr() -> None:

@@ -17,7 +17,6 @@ from clusterra_runtime.store.record_level import LEVEL
 
 from clusterra_admin.backup import manifest, marker
 from clusterra_admin.backup.adjustments import Adjustments
-from clusterra_admin.backup.jetstream import purge_stream
 from clusterra_admin.backup.lines import verify
 from clusterra_admin.backup.manifest import Manifest
 from clusterra_admin.backup.outcome import Outcome, PartOutcome
@@ -25,6 +24,7 @@ from clusterra_admin.backup.progress import Progress
 from clusterra_admin.backup.situation import Situation, look
 from clusterra_admin.backup.stream_restore import REBUILT, RESTORED, StreamWriter
 from clusterra_admin.backup.table_restore import TableWriter
+from clusterra_admin.jetstream import purge_stream
 from clusterra_admin.tables.declared import TABLES
 
 PAGE = 200

@@ -19,10 +19,10 @@ from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
 from clusterra_runtime.store.record_level import LEVEL
 from clusterra_runtime.store.store import TableMissing
 
-from clusterra_admin.backup.jetstream import stream_info
 from clusterra_admin.backup.manifest import Manifest
 from clusterra_admin.backup.marker import is_marker, restoring
 from clusterra_admin.backup.stream_backup import fence_and_generation
+from clusterra_admin.jetstream import stream_info
 from clusterra_admin.tables.declared import TABLES
 
 PREFIX = f"$KV.{REGISTRY.name}."

@@ -11,10 +11,10 @@ from clusterra_contracts.scale import DesiredState
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored, replay
 
-from clusterra_admin.backup.jetstream import stream_info
 from clusterra_admin.backup.lines import LinesWriter
 from clusterra_admin.backup.manifest import Stream
 from clusterra_admin.backup.progress import Progress
+from clusterra_admin.jetstream import stream_info
 
 BATCH = 256
 TIME = "Nats-Time-Stamp"

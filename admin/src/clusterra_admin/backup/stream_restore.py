@@ -18,11 +18,11 @@ from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import replay
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from clusterra_admin.backup.jetstream import purge_stream, stream_info
 from clusterra_admin.backup.lines import Line, read_batches
 from clusterra_admin.backup.manifest import Stream
 from clusterra_admin.backup.outcome import PartOutcome
 from clusterra_admin.backup.progress import Progress
+from clusterra_admin.jetstream import purge_stream, stream_info
 
 RESTORED = (EVENT, DLQ)
 """The streams whose messages nobody else has. The others hold last states, which their senders publish again."""

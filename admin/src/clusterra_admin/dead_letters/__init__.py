@@ -1,0 +1,1 @@
+"""Messages that nobody could handle: lists, shows and replays them."""
