@@ -170,7 +170,7 @@ async def dead_letter(world: World) -> AsyncIterator[Fault]:
     await until(buried, seconds=90, what="the dead letter")
     # The next heartbeat of the agent takes the place of the garbage.
     await until(lambda: heartbeat_readable(world), seconds=90, what="a heartbeat")
-    yield Fault({("nats.dead-letters", "", "warning")}, world.settings, "purge DLQ")
+    yield Fault({("nats.dead-letters", "", "warning")}, world.settings, "dead-letters replay")
     await request(world, "STREAM.PURGE.DLQ")
 
 

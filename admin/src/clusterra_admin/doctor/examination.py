@@ -18,7 +18,7 @@ from clusterra_runtime.store.dynamodb_client import Client as DynamoDBClient
 from clusterra_runtime.store.store import StoreError
 from clusterra_scaler.fleet_table import FORMS as SCALER
 
-from clusterra_admin.doctor import nats_server, record, services, streams
+from clusterra_admin.doctor import dead_letters, nats_server, record, services, streams
 from clusterra_admin.doctor.certificates import CHECK as CERTIFICATE
 from clusterra_admin.doctor.certificates import check_certificate
 from clusterra_admin.doctor.clusters import Bindings, check_slurm, compare_with_record, read_registry
@@ -184,7 +184,8 @@ class Examination:
                 )
                 for each in CONSUMERS
             ),
-            Probe("nats.dead-letters", partial(streams.check_dead_letters, client), NATS_DOWN),
+            Probe(dead_letters.CHECK, partial(dead_letters.check_dead_letters, client), NATS_DOWN),
+            Probe(dead_letters.ADVISORIES, partial(dead_letters.check_advisories, client), NATS_DOWN),
             Probe("clocks.skew", partial(streams.check_server_clock, client), NATS_DOWN, "NATS"),
             Probe("nats.credentials", partial(check_logins, client), NATS_DOWN),
             Probe("services.versions", partial(services.check_versions, client), NATS_DOWN),

@@ -1,20 +1,16 @@
-"""Checks streams, consumers and buckets: declared as they are, replicated, read in time, without dead letters."""
+"""Checks streams, consumers and buckets: declared as they are, replicated, read in time."""
 
-import asyncio
 import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import nats.errors
-from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, DLQ, STREAMS, Consumer
+from clusterra_contracts.bus.topology import BUCKETS, CONSUMERS, STREAMS, Consumer
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats import topology
-from clusterra_runtime.nats.bus import REASON
-from nats.aio.msg import Msg
 
 from clusterra_admin.doctor.clocks import clock_finding
-from clusterra_admin.doctor.connection import REQUEST_SECONDS, ApiFailed, DoctorClient
+from clusterra_admin.doctor.connection import ApiFailed, DoctorClient
 from clusterra_admin.doctor.finding import Finding, failure, ok, skipped, warning
 
 NEARLY_FULL = 0.9
@@ -110,33 +106,6 @@ async def check_consumer(client: DoctorClient, consumer: Consumer) -> list[Findi
         advice = "look into the log of its reader; more replicas read faster"
         return [warning("nats.lag", seen, advice, about=about)]
     return [ok("nats.lag", seen, about=about)]
-
-
-async def check_dead_letters(client: DoctorClient) -> list[Finding]:
-    """Messages that no service could handle."""
-    check = "nats.dead-letters"
-    try:
-        state = (await client.api(f"STREAM.INFO.{DLQ.name}"))["state"]
-    except ApiFailed as error:
-        return [skipped(check, str(error))]
-    if not state["messages"]:
-        return [ok(check, "none")]
-    last = await _message(client, DLQ.name, state["last_seq"])
-    headers = (last.headers or {}) if last else {}
-    subject, reason = headers.get("Nats-Subject", "unknown"), headers.get(REASON, "unknown")
-    seen = f"{state['messages']}; the last of {state['last_ts'][:19]}Z on {subject}: {reason}"
-    advice = "correct what sends them, then `nats stream purge DLQ`; they are kept for 14 days"
-    return [warning(check, seen, advice)]
-
-
-async def _message(client: DoctorClient, stream: str, sequence: int) -> Msg | None:
-    try:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            return await client.request(
-                f"$JS.API.DIRECT.GET.{stream}", f'{{"seq":{sequence}}}'.encode(), timeout=REQUEST_SECONDS
-            )
-    except (nats.errors.Error, TimeoutError):
-        return None
 
 
 async def check_server_clock(client: DoctorClient) -> list[Finding]:
