@@ -1,9 +1,10 @@
 """`clusterra-admin dead-letters` on a real server: what a service could not handle is found and handled after all."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-from admin_command import admin_process
+from admin_command import admin, admin_process
 from clusterra_admin import newest
 from clusterra_admin.backup.stream_backup import SERVERS_OWN
 from clusterra_admin.dead_letters import destination, replay
@@ -20,7 +21,9 @@ from clusterra_runtime.nats import bus
 from clusterra_runtime.nats.bus import BusUnavailable
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import last_stored
+from clusterra_runtime.settings import ServiceSettings
 from dead_letter_world import MAIN, SUBJECT, Installation
+from operator_server import installed
 
 pytestmark = pytest.mark.servers
 
@@ -293,3 +296,22 @@ async def test_the_newest_come_first_in_bounded_pages(
 
 async def publish_letter(client: Client, subject: str, body: bytes) -> None:
     await client.jetstream().publish(subject, body)
+
+
+async def test_a_service_buries_and_an_operator_replays_with_their_own_logins(tmp_path: Path) -> None:
+    event = event_of("test", MAIN, NodeFact(kind="node.down", node="n1"), version="1", time=now())
+    body, headers = encode(event)
+    async with installed(tmp_path, (MAIN,)) as secured:
+        login = ServiceSettings(nats_url=secured.server.url, nats_credentials_file=secured.central("events"))
+        service = await bus.connect(login, "events")
+        await bus.dead_letter(service, SUBJECT, body, headers, "a test", origin="EVENT-1")
+        operator = secured.server.environment("admin")
+
+        listed = await admin("dead-letters", "list", "--json", environment=operator)
+        replayed = await admin("dead-letters", "replay", "1", "--yes", environment=operator)
+        stored = await last_stored(service, EVENT.name, SUBJECT)
+        await bus.close(service)
+
+    assert [each["subject"] for each in listed.json["dead_letters"]] == [SUBJECT]
+    assert replayed.out.endswith("1 replayed\n")
+    assert stored is not None

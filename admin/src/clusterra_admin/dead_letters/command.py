@@ -84,7 +84,7 @@ def show(
 @command.command()
 def replay(
     sequences: Annotated[
-        list[int] | None, typer.Argument(metavar="[SEQUENCE]...", help="Numbers, as `list` prints them.")
+        list[int] | None, typer.Argument(min=1, metavar="SEQUENCE", help="Numbers, as `list` prints them.")
     ] = None,
     subject: Pattern = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be replayed; change nothing.")] = False,
