@@ -11,7 +11,7 @@ from browser.playwright_api import expect
 CONTRADICTIONS = """() => {
   window.contradictions = [];
   const look = () => {
-    const state = document.querySelector("main [aria-live=polite]")?.textContent ?? "";
+    const state = document.querySelector("main [data-state]")?.textContent ?? "";
     const said = document.body.innerText;
     const other = /Failed/.test(state) ? /It has been running|It runs on|The output is empty/
       : /Running/.test(state) ? /It waits for|It is held|It has just been submitted/ : /(?!)/;
@@ -178,12 +178,18 @@ async def test_an_array_is_one_row_and_opens_with_the_keyboard(person: Person) -
 async def test_an_array_lists_its_tasks_and_leads_to_the_one_that_failed(person: Person) -> None:
     ada = await person("ada")
     script = "[ $SLURM_ARRAY_TASK_ID != 2 ] || { echo task two; exit 7; }"
-    array = await _submitted(ada, script, name="one-of-three", array="1-3")
+    array = await _submitted(ada, script, name="one-of-three", array="1-3", hold=True)
     page = ada.page
     await page.goto(f"/c/{ada.user.cluster}/jobs/{array}")
+    await expect(page.get_by_text("3 waiting", exact=True)).to_be_visible()
+    await expect(page.get_by_role("button", name="Requeue")).to_have_count(0)
+    await page.get_by_role("button", name="Release").click()
     tasks = page.get_by_role("table", name="Tasks of the array")
     await expect(tasks.get_by_role("row").nth(1)).to_contain_text(re.compile(f"{array}_2.*Failed.*7"))
     await expect(tasks.get_by_role("row")).to_have_count(4)
+    await expect(page.get_by_role("status").filter(has_text="All tasks ended: 2 done, 1 failed")).to_have_count(1)
+    await expect(page.get_by_text("2 done", exact=True)).to_be_visible()
+    await expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
     assert not await violations(page)
 
     await tasks.get_by_role("link", name=f"{array}_2").click()

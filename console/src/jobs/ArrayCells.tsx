@@ -6,7 +6,8 @@ import { UserText, visible } from "../ui/UserText";
 import { RowLink } from "../ui/tables/RowLink";
 import { jobAddress } from "./address";
 import classes from "./jobs.module.css";
-import { countsOf, type ArrayRow } from "./rows";
+import { countText } from "./arrayCounts";
+import { countsOf, type ArrayRow, type Counts } from "./rows";
 
 interface NameProps {
   row: ArrayRow;
@@ -37,12 +38,12 @@ export function ArrayName({ row, cluster, toggle }: NameProps) {
   );
 }
 
-export function ArrayCounts({ row }: { row: ArrayRow }) {
+export function ArrayCounts({ counts }: { counts: Counts }) {
   return (
     <span className={classes.counts}>
-      {countsOf(row).map(([group, number]) => (
+      {countsOf(counts).map(([group, number]) => (
         <span key={group} data-state={group} className={classes.count}>
-          {text("jobs.array.count", { number: count(number), state: text(`ui.states.${group}`).toLowerCase() })}
+          {countText(group, number)}
         </span>
       ))}
     </span>

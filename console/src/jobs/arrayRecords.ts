@@ -14,10 +14,14 @@ export function isArray(job: Known): boolean {
   return !job.job_id.includes("_") && (tasksOfRecord(job) !== "" || /%[0-9]{0,2}a/.test(job.standard_output ?? ""));
 }
 
-/** The records of the array among those that were found, once each: failed, then running, then the rest, by their numbers. */
-export function tasksOf(array: string, found: readonly Job[]): Job[] {
-  const own = new Map(found.filter(({ job_id }) => arrayOf(job_id) === array).map((job) => [job.job_id, job]));
-  return [...own.values()]
+/** The records of the array among those that were found, once each. */
+export function recordsOf(array: string, found: readonly Job[]): Job[] {
+  return [...new Map(found.filter(({ job_id }) => arrayOf(job_id) === array).map((job) => [job.job_id, job])).values()];
+}
+
+/** The records that the page lists: failed, then running, then the rest, by their numbers. */
+export function listedTasks(records: readonly Job[]): Job[] {
+  return records
     .toSorted((one, other) => rank(one) - rank(other) || (taskOf(one.job_id) ?? Infinity) - (taskOf(other.job_id) ?? Infinity))
     .slice(0, MOST_TASKS);
 }

@@ -81,7 +81,7 @@ function names({ cluster, toggle }: ColumnActions): JobColumn[] {
       width: "minmax(140px, 2fr)",
       usual: true,
       cell: (row) =>
-        row.kind === "array" ? <ArrayCounts row={row} /> : <UserText cut>{row.job.nodes?.length ? row.job.nodes.join(", ") : (row.job.reason ?? "")}</UserText>,
+        row.kind === "array" ? <ArrayCounts counts={row.counts} /> : <UserText cut>{row.job.nodes?.length ? row.job.nodes.join(", ") : (row.job.reason ?? "")}</UserText>,
     },
   ];
 }

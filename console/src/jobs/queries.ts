@@ -2,10 +2,12 @@
 
 import { queryOptions, type QueryClient } from "@tanstack/react-query";
 import { api, body, positioned } from "../api/client";
-import type { Job, operations } from "../api/schema";
-import { MOST_TASKS, tasksOf } from "./arrayRecords";
+import type { Job, JobWithCost, operations } from "../api/schema";
+import { isArray, listedTasks, MOST_TASKS, recordsOf } from "./arrayRecords";
+import { summaryOf, summaryOfStates } from "./arraySummary";
 import type { CountsFilter } from "./filters/filters";
 import { NO_COSTS, withNewer, withNext, type ListCosts } from "./list/costs";
+import { isBefore, keepEventFields } from "./list/fact";
 import { listOf, type JobList } from "./list/list";
 
 const FIRST_PAGE = 200;
@@ -92,11 +94,16 @@ export function countsQuery(cluster: string, filter: CountsFilter) {
   });
 }
 
-/** One job, with its cost. */
+/** One job, with its cost. What is known of it from events is kept where the gateway's answer is of before. */
 export function jobQuery(cluster: string, jobId: string) {
+  const queryKey = ["job", cluster, jobId];
   return queryOptions({
-    queryKey: ["job", cluster, jobId],
-    queryFn: ({ signal }) => readJob(cluster, jobId, signal),
+    queryKey,
+    queryFn: async ({ client, signal }): Promise<JobWithCost> => {
+      const read = await readJob(cluster, jobId, signal);
+      const known = client.getQueryData<JobWithCost>(queryKey);
+      return known === undefined || isArray(read) || !isBefore(read, known) ? read : keepEventFields(read, known);
+    },
   });
 }
 
@@ -185,19 +192,36 @@ export function scriptQuery(cluster: string, jobId: string) {
 /** The failed states of `stateGroup` that the API filters by. */
 const FAILED = ["FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE"] as const;
 
-/** Tasks of an array, the failed ones first: as many as its page lists, and whether there may be more. */
-export function arrayTasksQuery(cluster: string, array: Pick<Job, "job_id" | "submitted_at">) {
+type KnownArray = Pick<Job, "job_id" | "submitted_at" | "name" | "user">;
+
+/** Tasks of an array, the failed ones first: as many as its page lists, whether there may be more, and how many there are by state. */
+export function arrayTasksQuery(cluster: string, array: KnownArray) {
   const all = { search: array.job_id, sort: "submitted", limit: MOST_TASKS } as const;
-  // The tasks of an array have its submit time, but for those that were requeued, which slurmctld has for a while. A bound
-  // on both sides keeps the gateway from reading the accounting of all that was submitted since.
-  const remembered = { ...all, submitted_after: array.submitted_at, submitted_before: new Date(Date.parse(array.submitted_at) + 1_000).toISOString() };
+  const remembered = { ...all, ...withinItsSubmit(array) };
   return queryOptions({
     queryKey: ["job", cluster, array.job_id, "tasks"],
     queryFn: async ({ signal }) => {
       const queries: PageQuery[] = [{ ...remembered, state: [...FAILED] }, remembered, all];
       const pages = await Promise.all(queries.map((query) => jobsPage(cluster, query, signal)));
-      const jobs = pages.flatMap(({ data }) => data.jobs);
-      return { tasks: tasksOf(array.job_id, jobs), more: pages.some(({ data }) => Boolean(data.cursor)) };
+      const records = recordsOf(array.job_id, pages.flatMap(({ data }) => data.jobs));
+      const more = pages.some(({ data }) => Boolean(data.cursor));
+      const summary = more ? summaryOfStates(await arrayStates(cluster, array, signal), records) : summaryOf(records);
+      return { tasks: listedTasks(records), more, summary };
     },
   });
+}
+
+/**
+ * The tasks of an array have its submit time, but for those that were requeued, which slurmctld has for a while. A bound
+ * on both sides keeps the gateway from reading the accounting of all that was submitted since.
+ */
+function withinItsSubmit({ submitted_at }: KnownArray) {
+  return { submitted_after: submitted_at, submitted_before: new Date(Date.parse(submitted_at) + 1_000).toISOString() };
+}
+
+/** How many records an array has by state. Its id is also found in names: its own name and user leave the others out. */
+async function arrayStates(cluster: string, array: KnownArray, signal: AbortSignal): Promise<Readonly<Record<string, number>>> {
+  const query = { search: array.job_id, user: array.user, ...(array.name === "" ? {} : { name: array.name }), ...withinItsSubmit(array) };
+  const counted = await body(api.GET("/v1/clusters/{cluster_id}/jobs/counts", { params: { path: { cluster_id: cluster }, query }, signal }));
+  return counted.states;
 }

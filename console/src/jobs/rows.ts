@@ -11,12 +11,15 @@ export interface JobRow {
   job: Job;
 }
 
+/** How many tasks are in each group of states. */
+export type Counts = Partial<Record<StateGroup, number>>;
+
 export interface ArrayRow {
   kind: "array";
   id: string;
   job: Job;
   tasks: readonly Job[];
-  counts: Partial<Record<StateGroup, number>>;
+  counts: Counts;
   total: number;
   /** How many tasks it has, those that the filters hide too. */
   whole: number;
@@ -159,9 +162,9 @@ function taskNumber(job: Job): number {
 }
 
 /** The groups of an array that it has tasks in, with their numbers, in the order in which a job passes them. */
-export function countsOf(row: ArrayRow): [StateGroup, number][] {
+export function countsOf(counts: Counts): [StateGroup, number][] {
   return STATE_GROUPS.flatMap((group): [StateGroup, number][] => {
-    const number = row.counts[group] ?? 0;
+    const number = counts[group] ?? 0;
     return number > 0 ? [[group, number]] : [];
   });
 }

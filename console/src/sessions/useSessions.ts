@@ -4,7 +4,7 @@ import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-quer
 import { useMemo, useRef } from "react";
 import { profileQuery, refetchQuery, refetchQueries } from "../api/queries";
 import type { SessionDetail } from "../api/schema";
-import { changes, factOf } from "../jobs/list/fact";
+import { factOf, withFact } from "../jobs/list/fact";
 import { jobQuery } from "../jobs/queries";
 import type { LiveEvent } from "../live/event";
 import type { Source } from "../live/lists/singleReads";
@@ -51,7 +51,7 @@ function takeEvent(queries: QueryClient, cluster: string, event: LiveEvent): boo
   if (!queries.getQueryData(queryKey)?.sessions.some(({ job_id }) => job_id === jobId)) return false;
   update(queries, cluster, (sessions) => withEvent(sessions, event));
   const fact = factOf(event);
-  if (fact !== null) queries.setQueryData(jobQuery(cluster, jobId).queryKey, (job) => job && { ...job, ...changes(fact) });
+  if (fact !== null) queries.setQueryData(jobQuery(cluster, jobId).queryKey, (job) => job && withFact(job, fact));
   return true;
 }
 

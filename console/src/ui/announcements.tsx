@@ -2,6 +2,7 @@
 
 import { VisuallyHidden } from "@mantine/core";
 import { useEffect, useRef, useState } from "react";
+import { ChangeAnnouncer } from "./changeAnnouncer";
 
 const messages = new EventTarget();
 const REST_MS = 700;
@@ -26,6 +27,15 @@ export function useAnnounced(message: string, trigger: unknown): void {
     }, REST_MS);
     return () => clearTimeout(timer);
   }, [trigger]);
+}
+
+/** Says the message when it has changed since the page showed it first, as of `ChangeAnnouncer`. Null while it is not known. */
+export function useChangesAnnounced(message: string | null, atOnce: boolean): void {
+  const [announcer] = useState(() => new ChangeAnnouncer(announce));
+  useEffect(() => {
+    if (message !== null) announcer.tell(message, atOnce);
+    return () => announcer.stop();
+  }, [announcer, message, atOnce]);
 }
 
 /** Where messages appear for screen readers: once in the frame of all pages. */

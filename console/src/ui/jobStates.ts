@@ -38,6 +38,14 @@ export function stateGroup(state: string): StateGroup {
   return GROUPS[state] ?? "running";
 }
 
+const STAGES: Record<StateGroup, number> = { waiting: 0, starting: 1, running: 2, done: 3, failed: 3, cancelled: 3 };
+
+/** How far the run of a job in this state is. No run goes back: a job that is requeued has another one. Null for an unknown state. */
+export function stageOf(state: string): number | null {
+  const group = GROUPS[state];
+  return group === undefined ? null : STAGES[group];
+}
+
 /** Whether a job in this state has ended. */
 export function hasEnded(state: string): boolean {
   return ["done", "failed", "cancelled"].includes(stateGroup(state));

@@ -10,12 +10,12 @@ import { mayList } from "../../shared_links/queries";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
 import { UserText } from "../../ui/UserText";
-import { hasEnded, stateGroup } from "../../ui/jobStates";
 import { ProblemView } from "../../ui/ProblemView";
 import { useKeptFocus } from "../../ui/useKeptFocus";
 import { cancelJob, holdJob, releaseJob, requeueJob } from "../actions";
-import { isHeld } from "../bulk/plan";
+import { wholeState } from "../arraySummary";
 import { EditForm } from "./EditForm";
+import { useArraySummary } from "./useArraySummary";
 
 const ShareDialog = lazy(() =>
   import("../../shared_links/ShareDialog").then(({ ShareDialog: component }) => ({ default: component })),
@@ -39,14 +39,12 @@ export function JobActions({ cluster, job }: Props) {
     key.current = crypto.randomUUID();
     void queries.invalidateQueries({ queryKey: ["job", cluster, job.job_id] });
   };
-  const held = isHeld(job);
+  const { waits, runs, over, held } = useArraySummary(cluster, job) ?? wholeState(job);
   const hold = useMutation({
     mutationFn: () => (held ? releaseJob(target, key.current) : holdJob(target, key.current)),
     onSuccess: changed,
     onError: () => (key.current = crypto.randomUUID()),
   });
-  const waits = stateGroup(job.state) === "waiting";
-  const over = hasEnded(job.state);
   const close = () => setAsked(null);
   const buttons = useKeptFocus<HTMLDivElement>();
   return (
@@ -67,7 +65,7 @@ export function JobActions({ cluster, job }: Props) {
             {text("job.act.edit")}
           </Button>
         )}
-        {waits ? null : (
+        {waits && !runs ? null : (
           <Button variant="default" onClick={() => setAsked("requeue")}>
             {text("job.act.requeue")}
           </Button>
@@ -90,7 +88,7 @@ export function JobActions({ cluster, job }: Props) {
         act={() => cancelJob(target).then(changed)}
       >
         <span>
-          <UserText>{job.name}</UserText> · {text(waits ? "job.cancel.waiting" : "job.cancel.running")}
+          <UserText>{job.name}</UserText> · {text(runs ? "job.cancel.running" : "job.cancel.waiting")}
         </span>
       </Confirm>
       <Confirm
@@ -98,10 +96,10 @@ export function JobActions({ cluster, job }: Props) {
         close={close}
         title={text("job.requeue.title", { number: job.job_id })}
         verb={text("job.requeue.verb")}
-        dangerous={!over}
+        dangerous={runs}
         act={() => requeueJob(target, key.current).then(changed)}
       >
-        <span>{text(over ? "job.requeue.ended" : "job.requeue.running")}</span>
+        <span>{text(runs ? "job.requeue.running" : "job.requeue.ended")}</span>
       </Confirm>
       {asked === "share" && me !== undefined ? (
         <Suspense fallback={null}>

@@ -1,21 +1,26 @@
-/** The line below the heading: the state, how long of how much, whose, and where. */
+/** The line below the heading: the state, of an array those of its tasks, how long of how much, whose, and where. */
 
 import { Link } from "@tanstack/react-router";
 import type { JobWithCost } from "../../api/schema";
 import { text } from "../../texts";
 import { duration } from "../../ui/format";
 import { UserText } from "../../ui/UserText";
-import { hasEnded } from "../../ui/jobStates";
+import { useChangesAnnounced } from "../../ui/announcements";
+import { hasEnded, stateGroup } from "../../ui/jobStates";
 import { Elapsed } from "../../ui/Moment";
 import { StateMark } from "../../ui/StateMark";
+import { ArrayCounts } from "../ArrayCells";
+import { summaryText } from "../arrayCounts";
+import type { ArraySummary } from "../arraySummary";
 import classes from "./job.module.css";
+import { useArraySummary } from "./useArraySummary";
 
 export function JobHead({ cluster, job }: { cluster: string; job: JobWithCost }) {
+  const array = useArraySummary(cluster, job);
+  useChangesAnnounced(said(job, array), array ? array.over : true);
   return (
     <div className={classes.head}>
-      <span aria-live="polite">
-        <StateMark state={job.state} />
-      </span>
+      {array ? <ArrayCounts counts={array.counts} /> : <StateMark state={job.state} />}
       {job.started_at ? (
         <span>
           <Elapsed from={job.started_at} to={job.ended_at} />
@@ -48,4 +53,10 @@ export function JobHead({ cluster, job }: { cluster: string; job: JobWithCost })
       {job.restarts ? <span>{text("job.restarts", { count: job.restarts })}</span> : null}
     </div>
   );
+}
+
+/** What is said when it changes: the state, or the tasks of an array; null until these are known. */
+function said(job: JobWithCost, array: ArraySummary | null | undefined): string | null {
+  if (array === undefined) return null;
+  return array === null ? text(`ui.states.${stateGroup(job.state)}`) : summaryText(array);
 }

@@ -4,15 +4,25 @@ import { useQuery, useQueryClient, type Query } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
 import { Refetcher } from "../../live/refetcher";
 import { useFeed, useLiveEvents } from "../../live/useLive";
+import { isArray } from "../arrayRecords";
 import { arrayOf } from "../arrayTasks";
 import { isOfState } from "./explained";
-import { changes, factOf } from "../list/fact";
+import { factOf, withFact } from "../list/fact";
 import { jobCostsQuery, jobEventsQuery, jobQuery, jobTimelineQuery, whyQuery } from "../queries";
 
 const SOON_MS = 500;
 /** What is long to read, and changes little with each task of an array. */
 const SLOW_MS = 5_000;
-const SLOW: ReadonlySet<unknown> = new Set(["timeline", "events", "tasks"]);
+const SLOW: ReadonlySet<unknown> = new Set(["timeline", "events"]);
+/** The tasks of an array are several pages, and its heading shows them. */
+const TASKS_MS = 2_000;
+
+type Speed = "quick" | "tasks" | "slow";
+
+function speedOf(part: unknown): Speed {
+  return part === "tasks" ? "tasks" : SLOW.has(part) ? "slow" : "quick";
+}
+
 /** Events of a job that its timeline has a stage for: it runs, waits anew, or has ended. */
 const STAGES = /^job\.(?:running|requeued|completed|failed|cancelled|timeout)$/;
 
@@ -27,7 +37,8 @@ export function useJob(cluster: string, jobId: string) {
     for (const event of own) {
       const fact = factOf(event);
       if (fact === null || fact.job_id !== jobId) continue;
-      queries.setQueryData(jobQuery(cluster, jobId).queryKey, (known) => (known === undefined ? known : { ...known, ...changes(fact) }));
+      // An array is in the states of all its tasks, of which no event tells.
+      queries.setQueryData(jobQuery(cluster, jobId).queryKey, (known) => (known === undefined || isArray(known) ? known : withFact(known, fact)));
     }
     readSoon(own.some(({ subject, data }) => subject === jobId && STAGES.test(data.kind)));
   });
@@ -60,30 +71,29 @@ function useUntilExplained(state: string | undefined, explains: boolean, readAt:
 function useRereadings(cluster: string, jobId: string): (stage: boolean) => void {
   const queries = useQueryClient();
   const feed = useFeed();
-  const current = useRef<{ quick: Refetcher; slow: Refetcher } | null>(null);
+  const current = useRef<Record<Speed, Refetcher> | null>(null);
   useEffect(() => {
-    const refetcher = (slow: boolean) =>
+    const refetcher = (speed: Speed) =>
       new Refetcher(async () => {
-        const reads = { queryKey: ["job", cluster, jobId], predicate: ({ queryKey }: Query) => SLOW.has(queryKey[3]) === slow };
+        const reads = { queryKey: ["job", cluster, jobId], predicate: ({ queryKey }: Query) => speedOf(queryKey[3]) === speed };
         // A read that is under way may have begun before what is told now.
         const underWay = queries.isFetching(reads) > 0;
         await queries.invalidateQueries(reads, { cancelRefetch: false });
         return !underWay;
       });
-    const both = { quick: refetcher(false), slow: refetcher(true) };
-    current.current = both;
+    const all = { quick: refetcher("quick"), tasks: refetcher("tasks"), slow: refetcher("slow") };
+    current.current = all;
     const stopListening = feed.onReset(() => {
-      both.quick.want(0);
-      both.slow.want(0);
+      for (const each of Object.values(all)) each.want(0);
     });
     return () => {
       stopListening();
-      both.quick.end();
-      both.slow.end();
+      for (const each of Object.values(all)) each.end();
     };
   }, [queries, feed, cluster, jobId]);
   return useCallback((stage) => {
     current.current?.quick.want(SOON_MS);
+    current.current?.tasks.want(TASKS_MS);
     current.current?.slow.want(stage ? SOON_MS : SLOW_MS);
   }, []);
 }

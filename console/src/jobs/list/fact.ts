@@ -3,6 +3,7 @@
 import * as v from "valibot";
 import type { Job } from "../../api/schema";
 import type { LiveEvent } from "../../live/event";
+import { stageOf } from "../../ui/jobStates";
 
 const JobFact = v.object({
   kind: v.pipe(v.string(), v.startsWith("job.")),
@@ -47,6 +48,30 @@ export function changes(fact: Fact): Partial<Job> {
   };
 }
 
+interface Run {
+  state: string;
+  submitted_at: string;
+  restarts?: number | null | undefined;
+}
+
+/**
+ * Whether one is of an earlier run of a job than the other, or of an earlier stage of the same run. Events are told after
+ * what they tell of may have been read, and a read may end after an event that it does not know.
+ */
+export function isBefore(one: Run, other: Run): boolean {
+  const submitted = Date.parse(one.submitted_at) - Date.parse(other.submitted_at);
+  if (submitted !== 0) return submitted < 0;
+  const restarts = (one.restarts ?? other.restarts ?? 0) - (other.restarts ?? one.restarts ?? 0);
+  if (restarts !== 0) return restarts < 0;
+  const [stage, otherStage] = [stageOf(one.state), stageOf(other.state)];
+  return stage !== null && otherStage !== null && stage < otherStage;
+}
+
+/** A record after an event: the same one where it is further than the event. Not of an array as a whole, whose tasks have states of their own. */
+export function withFact<Known extends Job>(known: Known, fact: Fact): Known {
+  return isBefore(fact, known) ? known : { ...known, ...changes(fact) };
+}
+
 /** What an event tells of a job that no list has yet. The rest comes when the job is read. */
 export function jobOf(fact: Fact): Job {
   return {
@@ -73,7 +98,7 @@ const TOLD = [
 ] as const satisfies readonly (keyof Job)[];
 
 /** A record that was read before the newest events of its job: what they told stays. */
-export function keepEventFields(read: Job, current: Job): Job {
+export function keepEventFields<Read extends Job>(read: Read, current: Job): Read {
   const told = Object.fromEntries(TOLD.filter((key) => current[key] !== undefined).map((key) => [key, current[key]]));
   return { ...read, ...told };
 }

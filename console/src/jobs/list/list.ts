@@ -10,7 +10,7 @@ import type { Job } from "../../api/schema";
 import type { LiveEvent } from "../../live/event";
 import { hasEnded } from "../../ui/jobStates";
 import { arrayOf, taskOf, tasksOfRecord, without } from "../arrayTasks";
-import { changes, factOf, jobOf, keepEventFields, type Fact } from "./fact";
+import { factOf, jobOf, keepEventFields, withFact, type Fact } from "./fact";
 
 /** The most jobs that a page keeps. */
 export const MOST_JOBS = 20_000;
@@ -223,7 +223,7 @@ export function followed(list: JobList, events: readonly LiveEvent[]): JobList {
 
 function apply(draft: Draft, fact: Fact, row: number | undefined, position: number): void {
   const current = row === undefined ? undefined : draft.rows[row];
-  draft.put(current === undefined ? jobOf(fact) : { ...current, ...changes(fact) }, position);
+  draft.put(current === undefined ? jobOf(fact) : withFact(current, fact), position);
   startedTask(draft, fact.job_id);
 }
 

@@ -211,6 +211,7 @@ export const job = {
     output: "Each task of an array has its own output. Tasks that failed come first.",
     part: "Only {{most}} are shown here.",
     all: "All tasks in the list of jobs",
+    ended: "All tasks ended: {{counts}}",
   },
   output: {
     name: "Output",
