@@ -80,6 +80,8 @@ export const templates = {
   render: {
     script: "Script",
     step: "Step {{step}}",
+    step_label: "Script of step {{step}}",
+    read_only: "Read-only: it follows from the values.",
     tasks_one: "An array of {{count}} task",
     tasks_other: "An array of {{count}} tasks",
     missing: "Enter the required values to see the script.",

@@ -51,6 +51,12 @@ const look = EditorView.theme({
   ".cm-diagnostic-warning": { borderLeftColor: "var(--state-waiting)" },
 });
 
+/** Of what can be read alone: as sunken as other text that is none to write in, and without a line to type in. */
+const readOnlyLook = EditorView.theme({
+  "&": { backgroundColor: "var(--surface-sunken)" },
+  ".cm-cursor": { display: "none" },
+});
+
 /**
  * Text over a selection, without the browser's own editing: that keeps the look of what it replaces by inline styles,
  * which the page's policy refuses.
@@ -81,7 +87,6 @@ export function extensions({ language, label, readOnly, nonce, onChange }: Wante
     lintGutter(),
     history(),
     highlightSpecialChars({ addSpecialChars: INVISIBLE }),
-    highlightActiveLine(),
     highlightSelectionMatches(),
     bracketMatching(),
     closeBrackets(),
@@ -90,6 +95,7 @@ export function extensions({ language, label, readOnly, nonce, onChange }: Wante
     LANGUAGES[language],
     syntaxHighlighting(colours),
     look,
+    readOnly ? readOnlyLook : highlightActiveLine(),
     // Tab stays what moves to the next control.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     EditorView.domEventHandlers({ beforeinput: typedOver }),
