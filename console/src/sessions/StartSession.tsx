@@ -7,6 +7,7 @@ import { launchablesQuery } from "../api/launchables";
 import { ParametersForm } from "../parameters/ParametersForm";
 import { useParameters } from "../parameters/useParameters";
 import { partsOf } from "../parameters/values";
+import { outlookOf } from "../submit/outlook";
 import { Facts } from "../submit/SubmitBar";
 import { useRendered } from "../submit/template/useRendered";
 import { text } from "../texts";
@@ -94,7 +95,7 @@ export function StartSession({ cluster, template, choose, close }: Props) {
               />
             </>
           )}
-          {chosen === undefined ? null : <Facts estimate={estimated?.estimate ?? null} old={!(estimated?.current ?? false)} />}
+          {chosen === undefined ? null : <Facts outlook={outlookOf(estimated?.estimate ?? null)} old={!(estimated?.current ?? false)} />}
           {estimated?.error ? <ProblemView error={estimated.error} title={text("submit.refused")} /> : null}
           {start.isError ? <ProblemView error={start.error} /> : null}
           <Group justify="flex-end" gap="xs">

@@ -5,6 +5,7 @@ import { api, body } from "../api/client";
 import type { Launched, ScriptSubmission, Submission, SubmittedJob } from "../api/schema";
 import { ProblemError } from "../api/problem";
 import type { FormRequest } from "../parameters/values";
+import { askedInTurn } from "./template/stepEstimates";
 
 const KEPT_MS = 60_000;
 
@@ -23,6 +24,18 @@ export function estimateQuery(cluster: string, submission: ScriptSubmission | nu
     enabled: submission !== null,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: KEPT_MS,
+  });
+}
+
+/** The estimates of several jobs, each as one that is estimated alone; an error in place of one that has none. */
+export function stepEstimatesQuery(cluster: string, submissions: readonly ScriptSubmission[] | null) {
+  return queryOptions({
+    queryKey: ["step-estimates", cluster, submissions],
+    queryFn: ({ client, signal }) => askedInTurn(submissions ?? [], (each) => client.fetchQuery(estimateQuery(cluster, each)), signal),
+    enabled: submissions !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: KEPT_MS,
+    structuralSharing: false,
   });
 }
 

@@ -7,8 +7,8 @@ import { estimateQuery } from "./queries";
 
 const REST_MS = 500;
 
-export interface Estimated {
-  estimate: JobEstimate | null;
+export interface Estimated<Estimate = JobEstimate> {
+  estimate: Estimate | null;
   error: Error | null;
   /** Whether it is of what stands there now. */
   current: boolean;

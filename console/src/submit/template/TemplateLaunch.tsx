@@ -134,7 +134,7 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
         </Text>
       ) : template.ready ? (
         <SubmitBar
-          estimated={wanted === null ? null : rendering.estimated}
+          estimated={wanted === null ? null : (rendering.ofSteps ?? rendering.estimated)}
           findings={[]}
           mayWrite={person.mayWrite}
           payer={{ user: person.user, account: null }}

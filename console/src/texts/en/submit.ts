@@ -58,6 +58,17 @@ export const submit = {
     at_most_other: "Maximum cost of all {{count}} tasks",
     button: "{{price}} per hour and task",
   },
+  steps: {
+    at_most_one: "Maximum cost of {{count}} step",
+    at_most_other: "Maximum cost of all {{count}} steps",
+    start: "First step",
+    unknown_one: "not known for {{unknown}} of {{count}} step",
+    unknown_other: "not known for {{unknown}} of {{count}} steps",
+    part: "{{cost}}, {{unknown}}",
+    button_part: "at most {{price}} for {{known}} of {{count}} steps",
+    text: "The other steps start when those before them have completed.",
+    problem: "Step {{step}}: {{detail}}",
+  },
   rerun: {
     title: "Replace your draft?",
     text: "You have a draft on this page that is not submitted. The script of job {{number}} would replace it.",
