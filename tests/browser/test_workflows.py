@@ -40,7 +40,10 @@ async def test_a_run_that_failed_is_resumed_and_its_page_follows_to_its_end(pers
     await expect(page.get_by_role("heading", name="No workflows yet")).to_be_visible()
     await page.get_by_role("button", name="Start a workflow").first.click()
     await page.get_by_role("dialog").get_by_role("link", name="<b>chain</b>").click()
-    await page.get_by_role("button", name=re.compile("^Start the workflow")).click()
+    for step in STEPS:
+        script = page.get_by_role("textbox", name=f"Script of step {step}", exact=True)
+        await expect(script).to_have_attribute("aria-readonly", "true")
+    await page.get_by_role("button", name=re.compile("^Start the workflow · at most .* USD · ")).click()
 
     await expect(page.get_by_role("link", name="align, Failed")).to_be_visible()
     await expect(page.get_by_role("link", name="report, Cancelled")).to_be_visible()
@@ -51,6 +54,7 @@ async def test_a_run_that_failed_is_resumed_and_its_page_follows_to_its_end(pers
     attempts = [await page.get_by_role("row", name=name).get_by_role("cell").all_inner_texts() for name in STEPS]
     assert [cells[ATTEMPT] for cells in attempts] == ["1", "2", "2"]
     await expect(page.get_by_role("button", name="Resume")).to_have_count(0)
+    await expect(page.get_by_text(re.compile(r"^Cost: .*\d USD"))).to_be_visible()
 
     run = page.url
     await page.goto("/c/main/activity?kinds=%5B%22run%22%5D")

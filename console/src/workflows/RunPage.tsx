@@ -19,6 +19,7 @@ import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
 import { StateMark } from "../ui/StateMark";
 import { useSingleFlight } from "../ui/forms/useSingleFlight";
+import { RunCostText } from "./RunCostText";
 import { StepGraph } from "./graph/StepGraph";
 import { stepColumns } from "./runColumns";
 import { runJobsQuery, runQuery, runsQuery } from "./queries";
@@ -56,6 +57,7 @@ export function RunPage() {
             <Text size="sm">
               <UserText>{text("workflows.run.by", { user: run.data.user })}</UserText> <Moment at={run.data.created_at} />
             </Text>
+            <RunCostText key={runId} cluster={cluster} run={run.data} />
           </Group>
           <StepGraph cluster={cluster} steps={run.data.steps} />
           <DataTable label={text("workflows.column.steps")} rows={run.data.steps} columns={columns} rowId={(step) => step.step_id} />

@@ -3,7 +3,9 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { api, body, done, positioned, type Positioned } from "../api/client";
 import { ProblemError } from "../api/problem";
-import type { Job, NewSchedule, RunList, RunView, ScheduleChange, ScheduleList, ScheduleView } from "../api/schema";
+import type { Cost, Job, JobWithCost, NewSchedule, RunList, RunView, ScheduleChange, ScheduleList, ScheduleView } from "../api/schema";
+import { tasksOfRecord } from "../jobs/arrayTasks";
+import { attemptsOf, costOf, type RunCost } from "./runCost";
 import { jobsOf, missingJobs } from "./runs";
 
 const PAGE = 50;
@@ -47,32 +49,54 @@ export function runJobsQuery(cluster: string, run: RunView | undefined) {
     queryKey: ["run-jobs", cluster, run?.run_id],
     queryFn: async ({ signal }): Promise<ReadonlyMap<string, Job>> => {
       if (run === undefined) return new Map();
-      // Slurm counts whole seconds.
-      const since = new Date(Date.parse(run.created_at) - 1_000).toISOString();
-      const page = await body(
-        api.GET("/v1/clusters/{cluster_id}/jobs", {
-          params: {
-            path: { cluster_id: cluster },
-            query: { user: run.user, submitted_after: since, sort: "submitted", limit: MOST_JOBS },
-          },
-          signal,
-        }),
-      );
+      const page = await pageOfRun(cluster, run, false, signal);
       const wanted = jobsOf(run);
       const found = new Map(page.jobs.filter(({ job_id }) => wanted.has(job_id)).map((job) => [job.job_id, job]));
-      const missing = missingJobs(run, found, MOST_SINGLE);
-      while (missing.length > 0) {
-        const some = await Promise.all(missing.splice(0, AT_ONCE).map((id) => singleJob(cluster, id, signal)));
-        for (const job of some) if (job !== null) found.set(job.job_id, job);
-      }
+      for (const job of await singleJobs(cluster, missingJobs(wanted, found), signal)) found.set(job.job_id, job);
       return found;
     },
     enabled: run !== undefined,
   });
 }
 
-/** Null for a job that is not there any more: its step is shown without it. */
-async function singleJob(cluster: string, id: string, signal: AbortSignal): Promise<Job | null> {
+/** What the jobs of a run cost, those of earlier attempts too. */
+export function runCostQuery(cluster: string, run: RunView | undefined) {
+  return queryOptions({
+    queryKey: ["run-cost", cluster, run?.run_id],
+    queryFn: async ({ signal }): Promise<RunCost | null> => {
+      if (run === undefined) return null;
+      const page = await pageOfRun(cluster, run, true, signal);
+      const wanted = attemptsOf(run);
+      // In a list the record of an array is that of its waiting tasks alone, which cost nothing.
+      const listed = page.jobs.filter((job) => wanted.has(job.job_id) && tasksOfRecord(job) === "");
+      const costs = new Map<string, Cost | null>(listed.map(({ job_id }) => [job_id, page.costs?.[job_id] ?? null]));
+      for (const job of await singleJobs(cluster, missingJobs(wanted, costs), signal)) costs.set(job.job_id, job.cost ?? null);
+      return costOf(wanted, costs);
+    },
+    enabled: run !== undefined,
+  });
+}
+
+/** The jobs that the person of a run submitted from its start on. */
+function pageOfRun(cluster: string, run: RunView, costs: boolean, signal: AbortSignal) {
+  // Slurm counts whole seconds.
+  const since = new Date(Date.parse(run.created_at) - 1_000).toISOString();
+  const query = { user: run.user, submitted_after: since, sort: "submitted", limit: MOST_JOBS, costs } as const;
+  return body(api.GET("/v1/clusters/{cluster_id}/jobs", { params: { path: { cluster_id: cluster }, query }, signal }));
+}
+
+/** The first of these jobs, read one by one; without those that are not there any more. */
+async function singleJobs(cluster: string, ids: readonly string[], signal: AbortSignal): Promise<JobWithCost[]> {
+  const wanted = ids.slice(0, MOST_SINGLE);
+  const found: JobWithCost[] = [];
+  while (wanted.length > 0) {
+    const some = await Promise.all(wanted.splice(0, AT_ONCE).map((id) => singleJob(cluster, id, signal)));
+    found.push(...some.filter((job) => job !== null));
+  }
+  return found;
+}
+
+async function singleJob(cluster: string, id: string, signal: AbortSignal): Promise<JobWithCost | null> {
   try {
     return await body(api.GET("/v1/clusters/{cluster_id}/jobs/{job_id}", { params: { path: { cluster_id: cluster, job_id: id } }, signal }));
   } catch (error) {

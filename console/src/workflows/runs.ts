@@ -3,9 +3,9 @@
 import type { RunView, StepView } from "../api/schema";
 import { hasEnded } from "../ui/jobStates";
 
-/** The jobs of steps that are missing, those of the last steps first. */
-export function missingJobs(run: RunView, found: { has: (id: string) => boolean }, most: number): string[] {
-  return [...jobsOf(run)].toReversed().filter((id) => !found.has(id)).slice(0, most);
+/** The jobs of a run that are missing, those of the last steps first. */
+export function missingJobs(wanted: ReadonlySet<string>, found: { has: (id: string) => boolean }): string[] {
+  return [...wanted].toReversed().filter((id) => !found.has(id));
 }
 
 export function jobsOf(run: RunView): Set<string> {

@@ -33,6 +33,11 @@ export const workflows = {
     missing: "Workflow not found",
     missing_details: "Workflows are kept for 30 days. It may also belong to another user.",
     by: "Started by {{user}}",
+    cost: "Cost: {{cost}}",
+    cost_part_one: "Cost: at least {{cost}}. That of {{count}} job is not known.",
+    cost_part_other: "Cost: at least {{cost}}. That of {{count}} jobs is not known.",
+    cost_missing: "The cost could not be read",
+    as_of: "as of",
   },
   step: {
     name: "Step",
