@@ -6,7 +6,7 @@ from browser.accessibility import violations
 from browser.conftest import Person
 from browser.keyboard import go_to, press
 from browser.people import Member
-from browser.playwright_api import expect
+from browser.playwright_api import Page, expect
 
 CONTRADICTIONS = """() => {
   window.contradictions = [];
@@ -22,12 +22,29 @@ CONTRADICTIONS = """() => {
 }"""
 """Notes whatever the page says of another state of the job than the one that it shows."""
 
+ANNOUNCED = """() => {
+  window.announced = [];
+  const look = (changes) => {
+    for (const node of changes.flatMap(({ addedNodes }) => [...addedNodes])) {
+      if (node.parentElement?.matches("[role=status]")) window.announced.push(node.textContent);
+    }
+  };
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true });
+}"""
+"""Notes what is said to screen readers, in its order."""
+STATES = ("Waiting", "Starting", "Running", "Done", "Failed")
+
 HOSTILE = '<img src=x onerror="alert(1)"> \u202egnp.exe'
 JOB = {"time_limit": 5, "current_working_directory": "/mnt/efs"}
 
 
 async def _submitted(member: Member, script: str, **job: object) -> str:
     return (await member.user.submit(f"#!/bin/sh\n{script}\n", {**JOB, **job})).job_id
+
+
+async def _announced_states(page: Page) -> list[str]:
+    announced: list[str] = await page.evaluate("() => window.announced")
+    return [each for each in announced if each in STATES]
 
 
 async def test_a_job_runs_to_its_end_without_a_reload(person: Person) -> None:
@@ -39,6 +56,7 @@ async def test_a_job_runs_to_its_end_without_a_reload(person: Person) -> None:
     await expect(page.get_by_text("It is held by its owner")).to_be_visible()
     assert not await violations(page)
     await page.evaluate(CONTRADICTIONS)
+    await page.evaluate(ANNOUNCED)
 
     await page.get_by_role("button", name="Release").dblclick()
 
@@ -50,6 +68,9 @@ async def test_a_job_runs_to_its_end_without_a_reload(person: Person) -> None:
     await expect(page.get_by_role("region", name="Scheduling")).to_contain_text("It has ended as FAILED")
     await expect(page.get_by_text("Complete as of now")).to_be_visible()
     assert await page.evaluate("() => window.contradictions") == []
+    said = await _announced_states(page)
+    assert said == sorted(set(said), key=STATES.index), "each state once, and none after a later one"
+    assert said[-1] == "Failed"
     assert not await violations(page)
 
     await page.set_viewport_size({"width": 1400, "height": 900})
@@ -183,11 +204,13 @@ async def test_an_array_lists_its_tasks_and_leads_to_the_one_that_failed(person:
     await page.goto(f"/c/{ada.user.cluster}/jobs/{array}")
     await expect(page.get_by_text("3 waiting", exact=True)).to_be_visible()
     await expect(page.get_by_role("button", name="Requeue")).to_have_count(0)
+    await page.evaluate(ANNOUNCED)
     await page.get_by_role("button", name="Release").click()
     tasks = page.get_by_role("table", name="Tasks of the array")
     await expect(tasks.get_by_role("row").nth(1)).to_contain_text(re.compile(f"{array}_2.*Failed.*7"))
     await expect(tasks.get_by_role("row")).to_have_count(4)
     await expect(page.get_by_role("status").filter(has_text="All tasks ended: 2 done, 1 failed")).to_have_count(1)
+    assert await _announced_states(page) == [], "no state of one task is said of all"
     await expect(page.get_by_text("2 done", exact=True)).to_be_visible()
     await expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
     assert not await violations(page)
