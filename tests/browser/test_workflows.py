@@ -21,6 +21,12 @@ steps:
     depends_on: [get]
   - {step_id: report, template_id: shell, param_overrides: {commands: "true"}, depends_on: [align]}
 """
+IS_SUNKEN = """(text) => {
+  const editor = text.closest(".cm-editor");
+  const colour = (of) => getComputedStyle(of).backgroundColor;
+  return colour(editor) === colour(editor.querySelector(".cm-gutters"));
+}"""
+"""Whether an editor looks as what cannot be written in: its text has the colour of its margin."""
 STEPS, ATTEMPT = ("get", "align", "report"), 6
 """The steps, and where their table has the attempt."""
 VERSION = "/v1/templates/browser-chain/versions/1"
@@ -43,6 +49,8 @@ async def test_a_run_that_failed_is_resumed_and_its_page_follows_to_its_end(pers
     for step in STEPS:
         script = page.get_by_role("textbox", name=f"Script of step {step}", exact=True)
         await expect(script).to_have_attribute("aria-readonly", "true")
+        assert await script.evaluate(IS_SUNKEN)
+    await expect(page.get_by_text("Read-only: it follows from the values.")).to_have_count(len(STEPS))
     await page.get_by_role("button", name=re.compile("^Start the workflow · at most .* USD · ")).click()
 
     await expect(page.get_by_role("link", name="align, Failed")).to_be_visible()

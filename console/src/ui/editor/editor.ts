@@ -51,7 +51,7 @@ const look = EditorView.theme({
   ".cm-diagnostic-warning": { borderLeftColor: "var(--state-waiting)" },
 });
 
-/** Of what can be read alone: as sunken as other text that is none to write in, and without a line to type in. */
+/** Of what can only be read: sunken, and without a cursor. */
 const readOnlyLook = EditorView.theme({
   "&": { backgroundColor: "var(--surface-sunken)" },
   ".cm-cursor": { display: "none" },
@@ -94,8 +94,9 @@ export function extensions({ language, label, readOnly, nonce, onChange }: Wante
     EditorView.perLineTextDirection.of(true),
     LANGUAGES[language],
     syntaxHighlighting(colours),
-    look,
+    // Of two looks the earlier one counts.
     readOnly ? readOnlyLook : highlightActiveLine(),
+    look,
     // Tab stays what moves to the next control.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     EditorView.domEventHandlers({ beforeinput: typedOver }),
