@@ -162,11 +162,17 @@ async def test_a_paused_cluster_says_so_on_every_page_until_it_is_resumed(person
         await ada.page.wait_for_url("**/c/main/admin/clusters")
         await ada.page.goto("/c/main/jobs")
         note = ada.page.get_by_role("note").filter(has_text="no workers are bought")
-        await expect(note.get_by_role("link", name="Resume it in Admin")).to_be_visible()
+        await expect(note.get_by_role("link", name="Resume it in Admin, Clusters")).to_be_visible()
         assert await violations(ada.page) == []
         await grace.page.goto("/c/main/jobs")
         await expect(grace.page.get_by_role("note").filter(has_text="An admin can resume it")).to_be_visible()
         await expect(grace.page.get_by_role("link", name="Paused")).to_have_count(0)
+        for member, hint in ((ada, "Resume it in Admin, Clusters"), (grace, "An admin can resume it.")):
+            await member.page.goto("/c/main/submit")
+            expected = member.page.get_by_role("region", name="Expected cost and start")
+            await expect(expected).to_contain_text("none while the cluster is paused")
+            await expect(expected).to_contain_text(hint)
+            await expect(expected.get_by_text(", new")).to_have_count(0)
     finally:
         await change("active")
 

@@ -129,6 +129,7 @@ export function ScriptSubmit({ cluster, person, file, fileTaken, rerun, rerunTak
         </div>
       </div>
       <SubmitBar
+        cluster={cluster}
         estimated={body === null ? null : estimated}
         findings={findings}
         mayWrite={person.mayWrite}

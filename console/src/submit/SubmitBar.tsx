@@ -3,10 +3,10 @@
 import { Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { JobEstimate } from "../api/schema";
+import { ResumeHint } from "../app/shell/PausedCluster";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { UserText } from "../ui/UserText";
-import { money } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import { outlookOf, type Outlook } from "./outlook";
@@ -20,6 +20,7 @@ import type { Estimated } from "./useEstimate";
 import type { IdempotentSubmit } from "./useIdempotentSubmit";
 
 interface Props<Body> {
+  cluster: string;
   /** Null where nothing can be estimated. */
   estimated: Estimated<JobEstimate | StepsEstimate> | null;
   /** What is wrong at the lines of the script: said in words, too. */
@@ -34,7 +35,7 @@ interface Props<Body> {
   verb?: string;
 }
 
-export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled, act, submit, verb }: Props<Body>) {
+export function SubmitBar<Body>({ cluster, estimated, findings, mayWrite, payer, disabled, act, submit, verb }: Props<Body>) {
   const read = useQuery(quotasQuery).data?.quotas;
   const outlook = outlookOf(estimated?.estimate ?? null);
   const current = estimated?.current ?? false;
@@ -61,7 +62,7 @@ export function SubmitBar<Body>({ estimated, findings, mayWrite, payer, disabled
           {estimated === null || outlook.said === null ? null : (
             <Group gap="xs">
               <Text size="sm" c="dimmed">
-                <UserText>{outlook.said.text}</UserText>{" "}
+                <UserText>{outlook.said.text}</UserText> {outlook.said.paused ? <ResumeHint cluster={cluster} /> : null}{" "}
                 {outlook.said.asOf === null ? null : (
                   <>
                     {text("submit.as_of")} <Moment at={outlook.said.asOf} />

@@ -4,6 +4,7 @@ import type { EstimatedWorkers, JobEstimate } from "../api/schema";
 import { text } from "../texts";
 import { duration, exact, money } from "../ui/format";
 import type { StepsEstimate } from "./template/stepEstimates";
+import { workersText } from "./workers";
 
 export interface OutlookFact {
   name: string;
@@ -18,7 +19,7 @@ export interface Outlook {
   /** What the button says behind its verb. */
   promises: readonly string[];
   /** More about it, and when that was so; null before anything is known. */
-  said: { text: string; asOf: string | null } | null;
+  said: { text: string; asOf: string | null; paused: boolean } | null;
   warnings: readonly string[];
 }
 
@@ -35,7 +36,7 @@ function ofJob(estimate: JobEstimate | null): Outlook {
   const atMost = cost === null ? undefined : mostOf(cost);
   return {
     facts: [
-      workersFact(estimate?.workers ?? [], unknown),
+      workersFact(estimate?.workers ?? [], estimate, unknown),
       { name: text(ofArray ? "submit.of_array.per_hour" : "submit.fact.per_hour"), value: cost === null ? unknown : money(Number(cost.per_hour)) },
       {
         name: ofArray ? text("submit.of_array.at_most", { count: estimate?.tasks ?? 0 }) : text("submit.fact.at_most"),
@@ -45,7 +46,7 @@ function ofJob(estimate: JobEstimate | null): Outlook {
     ],
     atMost,
     promises: [priceOf(cost, atMost, ofArray), starts].filter((each) => each !== null),
-    said: estimate && { text: estimate.text, asOf: estimate.as_of },
+    said: estimate && { text: estimate.text, asOf: estimate.as_of, paused: estimate.wait === "paused" },
     warnings: estimate?.warnings ?? [],
   };
 }
@@ -67,7 +68,7 @@ function ofSteps({ count, unknown, atMost, workers, first, asOf, problem, pendin
     price === null ? null : unknown === 0 ? text("submit.button.price", { price }) : text("submit.steps.button_part", { price, known, count });
   return {
     facts: [
-      workersFact(workers, lacking),
+      workersFact(workers, first, lacking),
       {
         name: text("submit.steps.at_most", { count }),
         value: known > 0 && unknown > 0 ? text("submit.steps.part", { cost, unknown: lacking }) : cost,
@@ -76,16 +77,13 @@ function ofSteps({ count, unknown, atMost, workers, first, asOf, problem, pendin
     ],
     atMost: whole,
     promises: [promised, startOf(first)].filter((each) => each !== null),
-    said: pending ? null : { text: problem === null ? text("submit.steps.text") : text("submit.steps.problem", problem), asOf },
+    said: pending ? null : { text: problem === null ? text("submit.steps.text") : text("submit.steps.problem", problem), asOf, paused: first?.wait === "paused" },
     warnings: [],
   };
 }
 
-function workersFact(workers: readonly EstimatedWorkers[], unknown: string): OutlookFact {
-  const words = workers.map(({ kind, shape, count }) =>
-    text(`submit.worker.${kind}`, { shape: shape ?? text("submit.other_shape"), number: count ?? "" }).trim(),
-  );
-  return { name: text("submit.fact.shape"), value: words.length > 0 ? [...new Set(words)].join(", ") : unknown };
+function workersFact(workers: readonly EstimatedWorkers[], estimate: JobEstimate | null, unknown: string): OutlookFact {
+  return { name: text("submit.fact.shape"), value: estimate === null ? unknown : workersText({ workers, wait: estimate.wait }) || unknown };
 }
 
 function startFact(name: string, estimate: JobEstimate | null, unknown: string): OutlookFact {

@@ -28,14 +28,17 @@ export function PausedMark({ cluster }: { cluster: string }) {
 
 /** Says in words why jobs wait: Slurm gives only the code of a reason. */
 export function PausedNote({ cluster }: { cluster: string }) {
-  const admin = useIsAdmin();
   if (!usePaused(cluster)) return null;
   return (
     <p className={classes.note} role="note">
-      {text("app.paused.details")}{" "}
-      {admin ? <ResumeLink cluster={cluster}>{text("app.paused.resume")}</ResumeLink> : text("app.paused.ask")}
+      {text("app.paused.details")} <ResumeHint cluster={cluster} />
     </p>
   );
+}
+
+/** Where a paused cluster is resumed, and by whom. */
+export function ResumeHint({ cluster }: { cluster: string }) {
+  return useIsAdmin() ? <ResumeLink cluster={cluster}>{text("app.paused.resume")}</ResumeLink> : text("app.paused.ask");
 }
 
 /** A link to where the cluster is resumed, for admins; its words alone for all others. */

@@ -134,6 +134,7 @@ function LaunchForm({ cluster, template, all, person }: FormProps) {
         </Text>
       ) : template.ready ? (
         <SubmitBar
+          cluster={cluster}
           estimated={wanted === null ? null : (rendering.ofSteps ?? rendering.estimated)}
           findings={[]}
           mayWrite={person.mayWrite}

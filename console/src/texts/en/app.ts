@@ -25,7 +25,7 @@ export const app = {
   paused: {
     mark: "Paused",
     details: "This cluster is paused: jobs are accepted and wait, and no workers are bought.",
-    resume: "Resume it in Admin",
+    resume: "Resume it in Admin, Clusters",
     ask: "An admin can resume it.",
   },
   role: {

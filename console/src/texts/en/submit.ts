@@ -81,6 +81,9 @@ export const submit = {
     booting: "{{number}} × {{shape}}, booting",
     ordered: "{{shape}}, ordered",
     new: "{{number}} × {{shape}}, new",
+    paused: "none while the cluster is paused",
+    paused_later: "none while the cluster is paused; after that {{workers}}",
+    later: "{{number}} × {{shape}}",
   },
   starts: {
     now: "starts now",
