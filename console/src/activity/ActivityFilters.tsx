@@ -5,6 +5,7 @@ import { useDebouncedCallback } from "@mantine/hooks";
 import { useEffect, useRef, useState } from "react";
 import { text } from "../texts";
 import { DateField } from "../ui/forms/DateField";
+import { zone } from "../ui/format";
 
 interface Search {
   kinds?: string[] | undefined;
@@ -76,7 +77,7 @@ export function ActivityFilters({ search, change }: Props) {
         <DateField
           key={end}
           type="datetime-local"
-          label={text(`activity.filter.${end}`)}
+          label={text(end === "since" ? "ui.period.from" : "ui.period.until", { zone: zone() })}
           value={local(search[end])}
           apply={(written) => change({ ...search, [end]: chosen(written) })}
         />

@@ -30,14 +30,14 @@ export function PeriodPicker({ period, now, change }: Props) {
       />
       <DateField
         type="date"
-        label={text("money.period.from")}
+        label={text("ui.period.from", { zone: "UTC" })}
         value={period.from}
         max={period.until}
         apply={(from) => from && change({ ...period, from })}
       />
       <DateField
         type="date"
-        label={text("money.period.until")}
+        label={text("ui.period.until", { zone: "UTC" })}
         value={period.until}
         min={period.from}
         apply={(until) => until && change({ ...period, until })}

@@ -117,6 +117,7 @@ async def test_the_export_has_the_kinds_and_the_text_that_were_asked_for(world: 
     assert asked_kinds() == ("job.submitted", "token.revoked")
     assert await exported(search=" tESt") == ["job.submitted"]
     assert len(await exported(search="ADA")) == 4
+    assert await exported(search="Quota") == ["quota.changed"]
     assert await exported(search="nobody") == []
 
 

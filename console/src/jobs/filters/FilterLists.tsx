@@ -4,6 +4,7 @@ import { Checkbox, MultiSelect, Stack } from "@mantine/core";
 import { useMemo } from "react";
 import { text } from "../../texts";
 import { DateField } from "../../ui/forms/DateField";
+import { zone } from "../../ui/format";
 import { visible } from "../../ui/UserText";
 import { STATE_GROUPS, type StateGroup } from "../../ui/jobStates";
 import type { ColumnsProps, FilterProps } from "./FilterBar";
@@ -57,7 +58,7 @@ export function MoreLists({ filters, jobs, change }: FilterProps) {
         <DateField
           key={key}
           type="date"
-          label={text(`jobs.filter.${key}`)}
+          label={text(`jobs.filter.${key}`, { zone: zone() })}
           value={filters[key] ?? ""}
           apply={(day) => change({ [key]: day || undefined })}
         />

@@ -9,17 +9,17 @@ import { text } from "../../texts";
 import { DataTable, type Column } from "../../ui/tables/DataTable";
 import { DateField } from "../../ui/forms/DateField";
 import { Empty } from "../../ui/Empty";
-import { UserText, visible } from "../../ui/UserText";
-import { count } from "../../ui/format";
+import { UserText } from "../../ui/UserText";
+import { count, zone } from "../../ui/format";
 import { Moment } from "../../ui/Moment";
 import { ProblemView } from "../../ui/ProblemView";
 import { RefreshBar } from "../RefreshBar";
 import { invitationsQuery } from "../queries";
+import { actionChoices } from "./actions";
 import { auditQuery, dayBefore, exported, filtered, jobOf, named, type AuditEntry, type Shown } from "./audit";
 
 const route = getRouteApi("/c/$cluster/admin/$section");
 const DAYS = 7;
-const GROUPS = ["job.", "member.", "user.", "token.", "invitation.", "cluster.", "file.", "quota.", "budget."];
 
 export function AuditSection() {
   const { cluster } = route.useParams();
@@ -34,10 +34,10 @@ export function AuditSection() {
     () => named(filtered(audit.data?.entries ?? [], search.action, search.find), invitations ?? []),
     [audit.data, search.action, search.find, invitations],
   );
-  const actions = useMemo(
-    () => [...new Set([...GROUPS, ...(audit.data?.entries.map(({ action }) => action) ?? []), ...(search.action ? [search.action] : [])])].toSorted(),
-    [audit.data, search.action],
-  );
+  const actions = useMemo(() => {
+    const { groups, single } = actionChoices(audit.data?.entries ?? [], search.action);
+    return [{ group: text("people.audit.groups"), items: groups }, ...(single.length > 0 ? [{ group: text("people.audit.single"), items: single }] : [])];
+  }, [audit.data, search.action]);
   const columns = useMemo(() => auditColumns(cluster), [cluster]);
   if (cluster === NO_CLUSTER) return <Empty title={text("people.audit.no_cluster")} />;
   const choose = (change: Partial<typeof search>) =>
@@ -45,11 +45,11 @@ export function AuditSection() {
   return (
     <>
       <Group gap="xs" mb="xs" align="end">
-        <DateField type="date" label={text("people.audit.from")} value={from} max={to} apply={(day) => choose({ from: day || undefined })} />
-        <DateField type="date" label={text("people.audit.to")} value={to} min={from} apply={(day) => choose({ to: day || undefined })} />
+        <DateField type="date" label={text("ui.period.from", { zone: zone() })} value={from} max={to} apply={(day) => choose({ from: day || undefined })} />
+        <DateField type="date" label={text("ui.period.until", { zone: zone() })} value={to} min={from} apply={(day) => choose({ to: day || undefined })} />
         <Select
           label={text("people.audit.action")}
-          data={actions.map((action) => ({ value: action, label: actionWord(action) }))}
+          data={actions}
           value={search.action ?? null}
           placeholder={text("people.audit.any")}
           clearable
@@ -60,6 +60,8 @@ export function AuditSection() {
         <TextInput
           type="search"
           label={text("people.audit.find")}
+          placeholder={text("people.audit.find_hint")}
+          miw={240}
           value={search.find ?? ""}
           maxLength={200}
           onChange={(event) => choose({ find: event.currentTarget.value || undefined })}
@@ -82,10 +84,6 @@ export function AuditSection() {
       </Text>
     </>
   );
-}
-
-function actionWord(action: string): string {
-  return action.endsWith(".") ? text("people.audit.group", { group: action.slice(0, -1) }) : visible(action);
 }
 
 function auditColumns(cluster: string): Column<AuditEntry>[] {

@@ -39,6 +39,7 @@ test("an action, a group of actions, and a text", () => {
   expect(subjects("member.changed")).toEqual(["1"]);
   expect(subjects("member.")).toEqual(["1", "2"]);
   expect(subjects(undefined, "GRACE")).toEqual(["2"]);
+  expect(subjects(undefined, "Member")).toEqual(["1", "2"]);
 });
 
 test("a span has both of its days", () => {

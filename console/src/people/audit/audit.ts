@@ -131,6 +131,6 @@ export function filtered(entries: readonly AuditEntry[], action: string | undefi
   return entries.filter(
     (entry) =>
       (action === undefined || entry.action === action || (action.endsWith(".") && entry.action.startsWith(action))) &&
-      contains(find, entry.actor, entry.subject, entry.owner, entry.detail),
+      contains(find, entry.actor, entry.action, entry.subject, entry.owner, entry.detail),
   );
 }

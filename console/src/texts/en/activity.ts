@@ -16,8 +16,6 @@ export const activity = {
     all: "All kinds",
     subject: "Subject",
     subject_hint: "A job ID, a run ID, a worker or a member",
-    since: "Since",
-    until: "Until",
     clear: "Clear filters",
   },
   budget_actual: "Costs have reached {{percent}}% of the budget: {{costs}}, limit {{limit}}",

@@ -29,8 +29,6 @@ export const money = {
   },
   period: {
     label: "Period",
-    from: "From (UTC)",
-    until: "Until (UTC)",
     month: "This month",
     last_month: "Last month",
     days30: "30 days",

@@ -37,6 +37,10 @@ export const ui = {
     unknown: "not known",
     value: "{{name}} {{value}}",
   },
+  period: {
+    from: "From ({{zone}})",
+    until: "Until ({{zone}})",
+  },
   figures: {
     unknown: "not known",
   },

@@ -82,9 +82,10 @@ def kinds_of(patterns: Iterable[str]) -> frozenset[str]:
 
 
 def matches(entry: Entry, search: str) -> bool:
-    """Whether the actor, the subject, the owner or the details contain a text, in any case of its letters."""
+    """Whether the actor, action, subject, owner or details contain a text, in any case of its letters."""
     wanted = search.strip().lower()
-    return any(wanted in value.lower() for value in (entry.actor, entry.subject, entry.owner, entry.detail))
+    values = (entry.actor, entry.action, entry.subject, entry.owner, entry.detail)
+    return any(wanted in value.lower() for value in values)
 
 
 def ndjson(entries: Iterable[Entry]) -> bytes:
@@ -109,7 +110,7 @@ class AuditQuery(Query):
     """What to export. `after` is inclusive, `before` exclusive.
 
     `kind` is one kind of the audit such as `quota.changed`, or all kinds of an entity such as `quota.*`. `search` is a
-    text that the actor, the subject, the owner or the details of an entry contain.
+    text that the actor, the action, the subject, the owner or the details of an entry contain.
     """
 
     format: Format = "ndjson"
