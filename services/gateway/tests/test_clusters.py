@@ -8,6 +8,8 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import now
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueCounts, QueueSnapshot, RunningJob
+from clusterra_contracts.registry import ScalingPolicy
+from clusterra_gateway.clusters.handlers import PolicyView
 from clusterra_gateway.clusters.queue_summary import summary_of
 from clusterra_runtime.nats import bus
 from gateway_world import World
@@ -100,8 +102,15 @@ async def test_a_cluster_has_its_shapes_with_prices_and_nothing_secret(world: Wo
     assert [(shape["name"], shape["usd_per_hour"], shape["most"]) for shape in told["shapes"]] == [
         ("compute-xs", "0.1", None)
     ]
+    assert told["policy"] == {"name": "packing", "idle_seconds": 150.0, "usd_per_hour": None}
     assert "jwt" not in str(told)
     assert "127.0.0.1" not in str(told)
+
+
+def test_a_policy_tells_its_limit_exactly() -> None:
+    policy = PolicyView.of(ScalingPolicy(name="family", idle_seconds=5.0, usd_per_hour=0.05))
+
+    assert (policy.name, policy.idle_seconds, str(policy.usd_per_hour)) == ("family", 5.0, "0.05")
 
 
 async def test_the_queue_is_that_of_the_newest_snapshot(world: World) -> None:

@@ -7,7 +7,7 @@ import type { ClusterDetail, PolicyChanges } from "../../api/schema";
 import { asProblem } from "../../api/problem";
 import { text } from "../../texts";
 import { ProblemView } from "../../ui/ProblemView";
-import { changesOf, UNCHANGED, type Tried } from "./policy";
+import { changesOf, presentOf, UNCHANGED, type Tried } from "./policy";
 import { simulate } from "../queries";
 import { SimulationView } from "./SimulationView";
 
@@ -39,6 +39,7 @@ export function WhatIf({ cluster, detail, admin, shapes, generation }: Props) {
     },
   });
   const changes = changesOf(tried, detail.shapes);
+  const present = presentOf(detail);
   const change = (part: Partial<Tried>) => setTried({ ...tried, ...part });
   const names = [...new Set([...shapes, ...detail.shapes.map(({ name }) => name)])].filter((name) => detail.shapes.some((each) => each.name === name));
 
@@ -72,7 +73,8 @@ export function WhatIf({ cluster, detail, admin, shapes, generation }: Props) {
           <Group align="end" gap="xs">
             <NumberInput
               label={text("fleet.what_if.workers")}
-              placeholder={String(detail.max_workers)}
+              description={present.workers}
+              placeholder={text("fleet.what_if.unchanged")}
               min={0}
               max={MOST_WORKERS}
               allowDecimal={false}
@@ -82,6 +84,7 @@ export function WhatIf({ cluster, detail, admin, shapes, generation }: Props) {
             />
             <NumberInput
               label={text("fleet.what_if.usd")}
+              description={present.usd}
               placeholder={text("fleet.what_if.unchanged")}
               min={0.000001}
               max={MOST_USD}
@@ -93,6 +96,7 @@ export function WhatIf({ cluster, detail, admin, shapes, generation }: Props) {
             <Checkbox label={text("fleet.what_if.no_limit")} checked={tried.unlimited} onChange={(event) => change({ unlimited: event.currentTarget.checked })} mb={8} />
             <NumberInput
               label={text("fleet.what_if.idle")}
+              description={present.idle}
               suffix={` ${text("fleet.what_if.seconds")}`}
               placeholder={text("fleet.what_if.unchanged")}
               min={0}
@@ -105,6 +109,7 @@ export function WhatIf({ cluster, detail, admin, shapes, generation }: Props) {
           <Group align="end" gap="xs">
             <Select
               label={text("fleet.what_if.policy")}
+              description={present.name}
               data={[
                 { value: "", label: text("fleet.what_if.unchanged") },
                 { value: "packing", label: text("fleet.what_if.packing") },
@@ -116,6 +121,7 @@ export function WhatIf({ cluster, detail, admin, shapes, generation }: Props) {
             />
             <MultiSelect
               label={text("fleet.what_if.without")}
+              description={present.without}
               data={names}
               value={[...tried.without]}
               onChange={(without) => change({ without })}

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal
 
 from aiohttp import web
 from clusterra_contracts.condition import ClusterCondition, Degradation
@@ -69,8 +70,26 @@ class ShapeView(ResponseBody):
         return cls.showing(shape, usd_per_hour=usd_per_hour, most=policy.most.get(shape.name))
 
 
+class PolicyView(ResponseBody):
+    """The scaling policy, as far as it is no limit by shape or number.
+
+    `usd_per_hour` is the limit on the cost of all workers together, null without one. `idle_seconds` is the longest time
+    that an idle worker is kept.
+    """
+
+    name: Literal["packing", "family"]
+    idle_seconds: float
+    usd_per_hour: Decimal | None
+
+    @classmethod
+    def of(cls, policy: ScalingPolicy) -> "PolicyView":
+        """What the caller sees of a policy."""
+        limit = None if policy.usd_per_hour is None else Decimal(str(policy.usd_per_hour))
+        return cls.showing(policy, usd_per_hour=limit)
+
+
 class ClusterDetail(Cluster):
-    """A cluster, the shapes that it may buy at the prices of its catalogue, and its queue.
+    """A cluster, the shapes that it may buy at the prices of its catalogue, its policy, and its queue.
 
     `queue` is null before the proxy has seen the cluster's Slurm, or when the queue cannot be read now.
     """
@@ -78,6 +97,7 @@ class ClusterDetail(Cluster):
     partition: str
     max_workers: int
     shapes: tuple[ShapeView, ...]
+    policy: PolicyView | None = None
     queue: QueueSummary | None
 
 
@@ -103,7 +123,7 @@ class ClusterHandlers:
 
     @of_cluster.get("clusters_get", CLUSTER, result=ClusterDetail)
     async def cluster(self, _request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
-        """Returns a cluster with its shapes, their prices, and a summary of its queue."""
+        """Returns a cluster with its shapes, their prices, its policy, and a summary of its queue."""
         conditions, queue = await asyncio.gather(self.conditions.of_tenant(caller.member.tenant), self.queues.of(ref))
         binding = self.registry.clusters.get(ref)
         if binding is None:
@@ -113,6 +133,7 @@ class ClusterHandlers:
             partition=binding.partition,
             max_workers=binding.policy.max_workers,
             shapes=tuple(ShapeView.of(shape, binding.policy) for shape in binding.catalogue.shapes),
+            policy=PolicyView.of(binding.policy),
             queue=queue,
         )
         return json_response(detail)
