@@ -3,7 +3,7 @@
 import { Skeleton, Table, Text } from "@mantine/core";
 import type { ClusterDetail, ShapeCount, ShapeWorkers, Workers } from "../api/schema";
 import { text } from "../texts";
-import { count } from "../ui/format";
+import { bareAmount, count } from "../ui/format";
 import { visible } from "../ui/UserText";
 import classes from "./fleet.module.css";
 
@@ -79,7 +79,7 @@ function ShapeRow({ shape, live, wanted, most, known }: RowProps) {
         </Table.Td>
       ))}
       <Table.Td className={classes.number}>{most === null || most === undefined ? text("fleet.shapes.no_limit") : count(most)}</Table.Td>
-      <Table.Td className={classes.number}>{unpriced ? text("ui.chart.unknown") : (live?.usd_per_hour ?? "0.000000")}</Table.Td>
+      <Table.Td className={classes.number}>{unpriced ? text("ui.chart.unknown") : bareAmount(Number(live?.usd_per_hour ?? 0))}</Table.Td>
     </Table.Tr>
   );
 }

@@ -8,7 +8,7 @@ import { text } from "../texts";
 import { DataTable, type Column, type Sort } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
 import { UserText } from "../ui/UserText";
-import { count, day, exact } from "../ui/format";
+import { bareAmount, count, full, short } from "../ui/format";
 import { Elapsed, Moment } from "../ui/Moment";
 import { TableBox } from "../ui/tables/TableBox";
 import { WorkerState } from "./WorkerState";
@@ -45,8 +45,8 @@ export function WorkersTable({ cluster, pages, onEnd }: Props) {
         />
       </TableBox>
       {first?.as_of ? (
-        <Text size="xs" c="dimmed" mt={4} title={exact(new Date(first.as_of))}>
-          {text("fleet.workers.as_of", { time: day(new Date(first.as_of)) })}
+        <Text size="xs" c="dimmed" mt={4} title={full(new Date(first.as_of))}>
+          {text("fleet.workers.as_of", { time: short(new Date(first.as_of)) })}
         </Text>
       ) : null}
     </>
@@ -88,7 +88,9 @@ function workerColumns(cluster: string): Column<WorkerView>[] {
       numeric: true,
       value: ({ usd_per_hour }) => (usd_per_hour === null ? null : Number(usd_per_hour)),
       cell: ({ usd_per_hour, price_source }) => (
-        <span title={price_source === "catalogue" ? text("fleet.workers.list_price") : undefined}>{usd_per_hour ?? text("ui.chart.unknown")}</span>
+        <span title={price_source === "catalogue" ? text("fleet.workers.list_price") : undefined}>
+          {usd_per_hour === null ? text("ui.chart.unknown") : bareAmount(Number(usd_per_hour))}
+        </span>
       ),
     },
     { id: "machine", head: text("fleet.workers.machine"), width: "minmax(96px, 1fr)", value: ({ machine }) => machine, cell: ({ machine }) => <UserText cut>{machine}</UserText> },
@@ -97,7 +99,7 @@ function workerColumns(cluster: string): Column<WorkerView>[] {
 }
 
 function remark({ leaves_by, reason }: WorkerView): string {
-  const leaves = leaves_by === null ? "" : text("fleet.workers.leaves", { time: day(new Date(leaves_by)) });
+  const leaves = leaves_by === null ? "" : text("fleet.workers.leaves", { time: short(new Date(leaves_by)) });
   return [leaves, reason].filter(Boolean).join(" · ");
 }
 

@@ -5,7 +5,7 @@ import { useState } from "react";
 import type { ShapeAlternative } from "../api/schema";
 import { text } from "../texts";
 import { UserText } from "../ui/UserText";
-import { fixed } from "../ui/format";
+import { bareAmount } from "../ui/format";
 import classes from "./Alternatives.module.css";
 
 const FEW = 5;
@@ -45,9 +45,9 @@ export function Alternatives({ alternatives }: { alternatives: readonly Compared
                 ) : null}
               </td>
               <td className="number">
-                {price(each.usd_per_hour)}
+                {bareAmount(Number(each.usd_per_hour))}
                 {each.job_usd_per_hour === null ? null : (
-                  <span className={classes.why}>{text("job.alternatives.share", { price: price(each.job_usd_per_hour) })}</span>
+                  <span className={classes.why}>{text("job.alternatives.share", { price: bareAmount(Number(each.job_usd_per_hour)) })}</span>
                 )}
               </td>
             </tr>
@@ -61,9 +61,4 @@ export function Alternatives({ alternatives }: { alternatives: readonly Compared
       ) : null}
     </>
   );
-}
-
-/** USD per hour with three digits behind the point, as prices of machines have them. */
-function price(usd: string | number): string {
-  return fixed(Number(usd), 3);
 }

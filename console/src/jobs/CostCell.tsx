@@ -2,7 +2,7 @@
 
 import { use, useEffect } from "react";
 import { text } from "../texts";
-import { exact, fixed } from "../ui/format";
+import { bareAmount, full } from "../ui/format";
 import { costOfRow, isFurtherOn, type RowCost } from "./list/costs";
 import { CostsContext } from "./list/useListCosts";
 import type { Row } from "./rows";
@@ -19,13 +19,12 @@ export function CostCell({ row }: { row: Row }) {
 
 function shown({ amount, part }: RowCost): string {
   if (amount === null) return text("jobs.cost.unknown");
-  // All digits that the ledger has, as in the tables of costs, so that columns add up.
-  return part ? text("jobs.cost.at_least", { amount: fixed(amount, 6) }) : fixed(amount, 6);
+  return part ? text("jobs.cost.at_least", { amount: bareAmount(amount) }) : bareAmount(amount);
 }
 
 function details({ amount, asOf, part, stale }: RowCost): string | undefined {
   const said = [
-    asOf === null ? "" : text("jobs.cost.as_of", { time: exact(new Date(asOf)) }),
+    asOf === null ? "" : text("jobs.cost.as_of", { time: full(new Date(asOf)) }),
     part && amount !== null ? text("jobs.cost.part") : "",
     stale ? text("jobs.cost.stale") : "",
   ].filter(Boolean);

@@ -3,16 +3,16 @@
 import type { Money } from "../api/schema";
 import { text } from "../texts";
 import { micro } from "../ui/decimal";
-import { money } from "../ui/format";
+import { bareAmount, money } from "../ui/format";
 
 /** An amount with its currency. */
 export function amount(given: Money | null | undefined): string {
   return given === null || given === undefined ? text("money.unknown") : money(Number(given.amount), given.currency);
 }
 
-/** An amount below a head that names the currency: all digits, so that columns add up for who adds. */
+/** An amount below a head that names the currency. The exports have all digits. */
 export function bare(given: Money | null | undefined): string {
-  return given === null || given === undefined ? text("money.unknown") : given.amount;
+  return given === null || given === undefined ? text("money.unknown") : bareAmount(Number(given.amount));
 }
 
 /** The part of a limit that is used; more than 1 beyond it. A limit of zero is used up. */

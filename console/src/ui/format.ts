@@ -1,13 +1,23 @@
-/** Numbers, times, durations and money for people, in the language of the texts and the viewer's zone. */
+/**
+ * Numbers, times, durations and money for people, in the language of the texts and the viewer's zone. Nothing else
+ * formats times or amounts: a test holds it to that.
+ */
 
 import { LOCALE } from "../texts";
 
+/** Hours as the locale has them: `8:34 PM`, or `08:34` of 24 hours. */
+const HOUR_MINUTE = { hour: "numeric", minute: "2-digit" } as const;
+const DAY_OF_YEAR = { month: "short", day: "numeric" } as const;
+const SHORT_IN_ZONE = { ...DAY_OF_YEAR, ...HOUR_MINUTE } as const;
 const ZONE = new Intl.DateTimeFormat(LOCALE, { timeZoneName: "short" });
-const CLOCK = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const HOUR = new Intl.DateTimeFormat(LOCALE, { hour: "2-digit", minute: "2-digit" });
-const DAY = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
-const DATE = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric" });
-const EXACT = new Intl.DateTimeFormat(LOCALE, { dateStyle: "full", timeStyle: "long" });
+const CLOCK = new Intl.DateTimeFormat(LOCALE, { ...HOUR_MINUTE, second: "2-digit" });
+const HOUR = new Intl.DateTimeFormat(LOCALE, HOUR_MINUTE);
+const DATE = new Intl.DateTimeFormat(LOCALE, DAY_OF_YEAR);
+const UTC_DATE = new Intl.DateTimeFormat(LOCALE, { ...DAY_OF_YEAR, timeZone: "UTC" });
+const SHORT = new Intl.DateTimeFormat(LOCALE, { ...SHORT_IN_ZONE, timeZoneName: "short" });
+const COLUMN = new Intl.DateTimeFormat(LOCALE, SHORT_IN_ZONE);
+const UTC_COLUMN = new Intl.DateTimeFormat(LOCALE, { ...SHORT_IN_ZONE, timeZone: "UTC" });
+const FULL = new Intl.DateTimeFormat(LOCALE, { year: "numeric", ...SHORT_IN_ZONE, second: "2-digit", timeZoneName: "short" });
 const PERCENT = new Intl.NumberFormat(LOCALE, { style: "percent" });
 const RELATIVE = new Intl.RelativeTimeFormat(LOCALE, { numeric: "auto", style: "short" });
 
@@ -16,14 +26,24 @@ export function count(value: number): string {
   return value.toLocaleString(LOCALE);
 }
 
-/** The short name of the viewer's zone, such as `CET`. */
-export function zone(): string {
-  return ZONE.formatToParts(new Date()).find((part) => part.type === "timeZoneName")?.value ?? "";
+/** The short name of the viewer's zone at a moment, such as `CET`, or `CEST` in summer. */
+export function zone(moment = new Date()): string {
+  return ZONE.formatToParts(moment).find((part) => part.type === "timeZoneName")?.value ?? "";
 }
 
-/** A moment exactly, with its zone: for `title`, and where the exact time matters. */
-export function exact(moment: Date): string {
-  return EXACT.format(moment);
+/** A moment in its short form: `Nov 27, 8:34 PM UTC`. */
+export function short(moment: Date): string {
+  return SHORT.format(moment);
+}
+
+/** A moment in full, to the second: `Nov 27, 2026, 8:34:58 PM UTC`. For `title`, and where the exact time matters. */
+export function full(moment: Date): string {
+  return FULL.format(moment);
+}
+
+/** The short form below a head that names the zone: the viewer's own, or UTC. */
+export function inColumn(moment: Date, zoneOf: "own" | "UTC" = "own"): string {
+  return (zoneOf === "UTC" ? UTC_COLUMN : COLUMN).format(moment);
 }
 
 /** The day of a moment, without its time. */
@@ -31,19 +51,19 @@ export function date(moment: Date): string {
   return DATE.format(moment);
 }
 
-/** A moment as hours, minutes and seconds. */
+/** A day in UTC, as the ledger has days. */
+export function utcDate(moment: Date): string {
+  return UTC_DATE.format(moment);
+}
+
+/** The time of the day to the second, for moments of which many stand side by side and the zone is named once. */
 export function clock(moment: Date): string {
   return CLOCK.format(moment);
 }
 
-/** A moment as hours and minutes. */
+/** The hours and minutes of a time axis. */
 export function hour(moment: Date): string {
   return HOUR.format(moment);
-}
-
-/** A moment as its day and time of the day. */
-export function day(moment: Date): string {
-  return DAY.format(moment);
 }
 
 const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
@@ -60,7 +80,7 @@ export function relative(moment: Date, now: Date): string {
     if (Math.abs(distance) < size) return RELATIVE.format(distance > 0 ? Math.round(distance) : Math.trunc(distance), unit);
     distance /= size;
   }
-  return DAY.format(moment);
+  return DATE.format(moment);
 }
 
 /** A duration of so many seconds: `0.4 s`, `12 s`, `4 min 12 s`, `1 h 04 min`, `2 d 03 h`. */
@@ -78,11 +98,18 @@ function two(value: number): string {
   return String(value).padStart(2, "0");
 }
 
-/** Money with its currency: `0.021 USD`. Small amounts keep three digits that say something. */
+/** Money with its currency: `0.0816 USD`. */
 export function money(amount: number, currency = "USD"): string {
+  return `${bareAmount(amount)} ${currency}`;
+}
+
+/**
+ * An amount of money below a head that names the currency: `0.0816`. The rule of all amounts: two digits after the point
+ * from 1 on, below it three digits that say something, and none beyond the millionths that the ledger has.
+ */
+export function bareAmount(amount: number): string {
   const size = Math.abs(amount);
-  const digits = size === 0 || size >= 1 ? 2 : size >= 0.01 ? 3 : size >= 0.0001 ? 5 : 6;
-  return `${fixed(amount, digits)} ${currency}`;
+  return fixed(amount, size === 0 || size >= 1 ? 2 : Math.min(MOST_DIGITS, 2 - Math.floor(Math.log10(size))));
 }
 
 /** A number with this many digits after the point: `0.021`. */
@@ -90,6 +117,8 @@ export function fixed(value: number, digits: number): string {
   return value.toLocaleString(LOCALE, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/** The digits of a millionth. */
+const MOST_DIGITS = 6;
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB"];
 
 /** A size in bytes with the largest unit of which there is one: `1.5 GiB`. */

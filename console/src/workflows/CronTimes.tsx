@@ -1,12 +1,10 @@
 /** The next times of a schedule, in the viewer's zone and in UTC. */
 
 import { Text } from "@mantine/core";
-import { LOCALE, text } from "../texts";
-import { day, exact, zone } from "../ui/format";
+import { text } from "../texts";
+import { full, inColumn, zone } from "../ui/format";
 import type { CronReading } from "./cron";
 import classes from "./Workflows.module.css";
-
-const UTC = new Intl.DateTimeFormat(LOCALE, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 
 export function CronTimes({ reading }: { reading: CronReading }) {
   if ("problem" in reading) return null;
@@ -23,10 +21,10 @@ export function CronTimes({ reading }: { reading: CronReading }) {
       <tbody>
         {reading.times.map((time) => (
           <tr key={time.getTime()}>
-            <td className="number" title={exact(time)}>
-              {day(time)}
+            <td className="number" title={full(time)}>
+              {inColumn(time)}
             </td>
-            <td className="number">{UTC.format(time)}</td>
+            <td className="number">{inColumn(time, "UTC")}</td>
           </tr>
         ))}
       </tbody>

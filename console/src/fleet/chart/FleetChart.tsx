@@ -6,7 +6,7 @@ import type { Fleet } from "../../api/schema";
 import { useLiveStatus } from "../../live/useLive";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { clock, count, day } from "../../ui/format";
+import { count, full, short } from "../../ui/format";
 import { largest, type ChartSeries } from "../../ui/charts/stack";
 import { StackedChart } from "../../ui/charts/StackedChart";
 import { useMinute } from "../../ui/useNow";
@@ -31,14 +31,14 @@ export function FleetChart({ fleet, range, open, hint }: Props) {
     () => (fleet === undefined || !live ? fleet : from(withUpdate(fleet, { at: new Date(minute).toISOString(), counts: [] }), minute - LENGTHS[range])),
     [fleet, live, minute, range],
   );
-  const time = range === "1h" ? clockAt : dayAt;
+  const time = range === "1h" ? fullAt : shortAt;
   const { times, series, line, summary } = useMemo(() => drawn(shown, time), [shown, time]);
   if (fleet === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
   return (
     <>
       {fleet.complete ? null : (
         <Text size="sm" c="dimmed">
-          {text("fleet.chart.cut", { time: dayAt(Date.parse(fleet.after)) })}
+          {text("fleet.chart.cut", { time: shortAt(Date.parse(fleet.after)) })}
         </Text>
       )}
       {series.length === 0 ? (
@@ -61,12 +61,12 @@ export function FleetChart({ fleet, range, open, hint }: Props) {
   );
 }
 
-function dayAt(moment: number): string {
-  return day(new Date(moment));
+function shortAt(moment: number): string {
+  return short(new Date(moment));
 }
 
-function clockAt(moment: number): string {
-  return clock(new Date(moment));
+function fullAt(moment: number): string {
+  return full(new Date(moment));
 }
 
 function drawn(fleet: Fleet | undefined, time: (moment: number) => string) {

@@ -5,7 +5,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { day, exact, percent, zone } from "../../ui/format";
+import { full, percent, short } from "../../ui/format";
 import { StackedChart } from "../../ui/charts/StackedChart";
 import { ProblemView } from "../../ui/ProblemView";
 import { useNow } from "../../ui/useNow";
@@ -30,8 +30,8 @@ export function HoursSection({ cluster }: { cluster: string }) {
         </Title>
         <Group gap="xs">
           {data === undefined ? null : (
-            <Text size="sm" c="dimmed" title={exact(new Date(data.as_of))}>
-              {text("money.as_of", { time: `${day(new Date(data.as_of))} ${zone()}` })}
+            <Text size="sm" c="dimmed" title={full(new Date(data.as_of))}>
+              {text("money.as_of", { time: short(new Date(data.as_of)) })}
             </Text>
           )}
           <Button variant="default" size="xs" loading={query.isFetching} onClick={() => void query.refetch()}>
@@ -49,11 +49,11 @@ export function HoursSection({ cluster }: { cluster: string }) {
           <Text size="sm" mb={6}>
             {summary}
           </Text>
-          <StackedChart label={text("fleet.hours.label")} summary={summary} {...drawn} format={percent} time={(moment) => day(new Date(moment))} />
+          <StackedChart label={text("fleet.hours.label")} summary={summary} {...drawn} format={percent} time={(moment) => short(new Date(moment))} />
         </>
       )}
       <Text size="xs" c="dimmed">
-        {cut === null ? null : `${text("fleet.hours.cut", { time: day(cut) })} `}
+        {cut === null ? null : `${text("fleet.hours.cut", { time: short(cut) })} `}
         {text("fleet.hours.hint")}
       </Text>
     </section>

@@ -5,7 +5,7 @@ import { Link } from "@tanstack/react-router";
 import type { DecidedShape, PolicySimulation } from "../../api/schema";
 import { text } from "../../texts";
 import { UserText, visible } from "../../ui/UserText";
-import { count, day } from "../../ui/format";
+import { bareAmount, count, short } from "../../ui/format";
 import classes from "../fleet.module.css";
 
 /** How many groups of waiting jobs are told. */
@@ -18,7 +18,7 @@ interface Props {
 
 export function SimulationView({ cluster, simulation }: Props) {
   const { present, changed, paused, shadow, as_of, generation } = simulation;
-  const time = day(new Date(as_of));
+  const time = short(new Date(as_of));
   const shapes = [...new Set([...present.shapes, ...changed.shapes].map(({ shape }) => shape))].toSorted();
   const now = new Map(present.shapes.map((each) => [each.shape, each]));
   const then = new Map(changed.shapes.map((each) => [each.shape, each]));
@@ -41,7 +41,7 @@ export function SimulationView({ cluster, simulation }: Props) {
             {shapes.map((shape) => (
               <Row key={shape} head={<UserText>{shape}</UserText>} cells={[...cellsOf(now.get(shape)), ...cellsOf(then.get(shape))]} />
             ))}
-            <Row head={text("fleet.what_if.total")} cells={["", present.usd_per_hour, "", changed.usd_per_hour]} />
+            <Row head={text("fleet.what_if.total")} cells={["", bareAmount(Number(present.usd_per_hour)), "", bareAmount(Number(changed.usd_per_hour))]} />
             <Row head={text("fleet.what_if.placed")} cells={[count(present.placed), "", count(changed.placed), ""]} />
             <Row head={text("fleet.what_if.waiting")} cells={[count(present.waiting), "", count(changed.waiting), ""]} />
           </Table.Tbody>
@@ -77,7 +77,7 @@ export function SimulationView({ cluster, simulation }: Props) {
 function cellsOf(shape: DecidedShape | undefined): [string, string] {
   if (shape === undefined) return ["0", ""];
   const workers = shape.new > 0 ? text("fleet.what_if.workers_new", { workers: count(shape.workers), new: count(shape.new) }) : count(shape.workers);
-  return [workers, shape.usd_per_hour ?? text("ui.chart.unknown")];
+  return [workers, shape.usd_per_hour === null ? text("ui.chart.unknown") : bareAmount(Number(shape.usd_per_hour))];
 }
 
 function Row({ head, cells }: { head: React.ReactNode; cells: readonly string[] }) {

@@ -4,7 +4,7 @@ import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { text } from "../../texts";
-import { clock, count, date } from "../../ui/format";
+import { count, date, short } from "../../ui/format";
 import { STATE_GROUPS, stateGroup } from "../../ui/jobStates";
 import { ProblemView } from "../../ui/ProblemView";
 import { countsFilter, type CountsFilter, type Filters } from "./filters";
@@ -45,7 +45,7 @@ function Counted({ cluster, filter, states }: Props) {
             .map(({ group, number }) => text("jobs.counts.of_state", { shown: count(number), state: text(`ui.states.${group}`) }))
             .join(" · "),
           since: date(new Date(filter.submitted_after ?? 0)),
-          time: clock(new Date(counts.dataUpdatedAt)),
+          time: short(new Date(counts.dataUpdatedAt)),
         })}
       </span>
       {/* Events tell of single jobs, which are not counted here. */}

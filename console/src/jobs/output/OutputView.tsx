@@ -3,7 +3,7 @@
 import { Button, Checkbox, SegmentedControl } from "@mantine/core";
 import { useMemo, useRef, useState } from "react";
 import { text } from "../../texts";
-import { bytes, clock, count } from "../../ui/format";
+import { bytes, count, short } from "../../ui/format";
 import { Empty } from "../../ui/Empty";
 import { ProblemView } from "../../ui/ProblemView";
 import { Finder, MOST_FOUND } from "./find";
@@ -132,7 +132,7 @@ function StatusLine({ store, running, open }: StatusProps) {
 
 function freshness({ state, live, readAt, source }: OutputStore, running: boolean, open: boolean): string {
   if (state === "reading") return text("ui.loading");
-  if (source.live === null && readAt !== null) return text("job.output.as_of", { time: clock(new Date(readAt)) });
+  if (source.live === null && readAt !== null) return text("job.output.as_of", { time: short(new Date(readAt)) });
   if (!open) return text("job.output.still");
   return live === "live" && !running ? text("job.output.ending") : text(`job.output.live.${live ?? "connecting"}`);
 }

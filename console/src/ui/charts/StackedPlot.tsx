@@ -5,6 +5,7 @@ import { useElementSize } from "@mantine/hooks";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { utcDate } from "../format";
 import { fill, token } from "./patterns";
 import { stacked, type ChartSeries } from "./stack";
 import { timeTicks } from "./timeTicks";
@@ -30,7 +31,7 @@ export interface PlotProps {
 const HEIGHT = 220;
 const AXIS_WIDTH = 76;
 const CHARACTER_WIDTH = 7;
-/** The least distance of two times on the axis: `02:45 PM` and a gap. */
+/** The least distance of two times on the axis: `12:45 PM` and a gap. */
 const TIME_SPACE = 80;
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 
@@ -100,7 +101,7 @@ function options(latest: { current: PlotProps }, width: number): uPlot.Options {
         ...axis,
         ...(bars ? {} : { space: TIME_SPACE }),
         values: bars
-          ? (_plot, splits) => splits.map((seconds) => new Date(seconds * 1_000).toISOString().slice(5, 10))
+          ? (_plot, splits) => splits.map((seconds) => utcDate(new Date(seconds * 1_000)))
           : (_plot, splits, _axis, _space, step) => timeTicks(splits, step),
       },
       {

@@ -1,8 +1,8 @@
-/** The stages of a job with their times, as an ordered list. */
+/** The stages of a job with their times, as an ordered list. The first one names the zone of all. */
 
 import type { JobExplanation, JobWithCost } from "../../../api/schema";
 import { text } from "../../../texts";
-import { clock, duration, exact } from "../../../ui/format";
+import { clock, duration, full, zone } from "../../../ui/format";
 import { UserText } from "../../../ui/UserText";
 import { hasEnded, stateGroup } from "../../../ui/jobStates";
 import { Moment } from "../../../ui/Moment";
@@ -22,15 +22,16 @@ export function Timeline({ cluster, job, why }: Props) {
   const next = nextOf(job, why);
   return (
     <ol className={classes.timeline} aria-label={text("job.timeline.name")}>
-      {stages.map((stage) => (
-        <li key={`${stage.name} ${stage.at} ${stage.details}`} className={classes.stage} title={exact(new Date(stage.at))}>
+      {stages.map((stage, index) => (
+        <li key={`${stage.name} ${stage.at} ${stage.details}`} className={classes.stage}>
           {stage.after === null ? null : <span className={classes.gap}>{text("job.timeline.after", { duration: duration(stage.after) })}</span>}
           <span className={classes.stageName}>
             {text(`job.timeline.${stage.name}`)}
             {stage.times > 1 ? ` ${text("job.timeline.times", { times: stage.times })}` : null}
           </span>
-          <time dateTime={stage.at} className="number">
+          <time dateTime={stage.at} className="number" title={full(new Date(stage.at))}>
             {clock(new Date(stage.at))}
+            {index === 0 ? ` ${zone(new Date(stage.at))}` : null}
           </time>
           {stage.details ? (
             <span className={classes.quiet}>
