@@ -39,7 +39,6 @@ export function PartField({ part, value, problem, onChange }: Props) {
       return (
         <NativeSelect
           {...shared}
-          size="xs"
           value={value}
           onChange={(event) => onChange(event.currentTarget.value)}
           data={[

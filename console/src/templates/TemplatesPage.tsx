@@ -54,14 +54,12 @@ export function TemplatesPage() {
           onChange={(event) => set({ q: event.currentTarget.value || undefined })}
         />
         <NativeSelect
-          size="xs"
           label={text("templates.column.kind")}
           value={search.kind ?? ""}
           onChange={(event) => set({ kind: KINDS.find((kind) => kind === event.currentTarget.value) })}
           data={[{ value: "", label: text("templates.all") }, ...KINDS.map((kind) => ({ value: kind, label: text(`templates.kind.${kind}`) }))]}
         />
         <NativeSelect
-          size="xs"
           label={text("templates.column.origin")}
           value={search.origin ?? ""}
           onChange={(event) => {

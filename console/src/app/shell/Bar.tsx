@@ -51,7 +51,6 @@ function ClusterChoice({ cluster }: { cluster: string }) {
   return (
     <NativeSelect
       className={classes.cluster}
-      size="xs"
       aria-label={text("app.cluster")}
       data={[...missing, ...known]}
       value={cluster}

@@ -45,7 +45,7 @@ export function QuotaForm({ quota, tenant, close }: Props) {
       <Radio.Group label={text("money.quotas.mode")} value={mode} onChange={(value) => setMode(MODES.find((each) => each === value) ?? "warn")}>
         <Stack gap={6} mt={4}>
           {MODES.map((each) => (
-            <Radio key={each} size="xs" value={each} label={text(`money.quotas.modes.${each}`)} description={text(`money.quotas.mode_details.${each}`)} />
+            <Radio key={each} value={each} label={text(`money.quotas.modes.${each}`)} description={text(`money.quotas.mode_details.${each}`)} />
           ))}
         </Stack>
       </Radio.Group>
