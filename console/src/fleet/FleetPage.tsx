@@ -5,6 +5,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback, useId } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
 import { useIsAdmin } from "../app/useIsAdmin";
+import { useShapes } from "../app/useShapes";
 import { text } from "../texts";
 import { Page } from "../ui/Page";
 import { ProblemView } from "../ui/ProblemView";
@@ -28,6 +29,7 @@ export function FleetPage() {
   const { range = "1h", moment } = route.useSearch();
   const navigate = route.useNavigate();
   const admin = useIsAdmin();
+  const shapes = useShapes(cluster);
   const hint = useId();
   const { detail, fleet, workers, decisions } = useFleet(cluster, range);
   const open = useCallback((chosen: string) => void navigate({ search: (search) => ({ ...search, moment: chosen }) }), [navigate]);
@@ -56,7 +58,7 @@ export function FleetPage() {
             onChange={(value) => void navigate({ search: (search) => ({ ...search, range: value as Range }), replace: true })}
           />
         </Group>
-        {fleet.isError ? <ProblemView error={fleet.error} retry={() => void fleet.refetch()} /> : <FleetChart fleet={fleet.data} range={range} open={open} hint={hint} />}
+        {fleet.isError ? <ProblemView error={fleet.error} retry={() => void fleet.refetch()} /> : <FleetChart fleet={fleet.data} shapes={shapes} range={range} open={open} hint={hint} />}
         <Text size="xs" c="dimmed">
           <span id={hint}>{text("fleet.chart.hint")}</span> {text("fleet.chart.boots")}{" "}
           <Link to="/c/$cluster/costs" params={{ cluster }} search={{ by: "shape" }}>

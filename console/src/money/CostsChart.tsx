@@ -5,6 +5,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
 import { readNextPage, retryPages } from "../api/nextPage";
 import type { CostEntry } from "../api/schema";
+import { useShapes } from "../app/useShapes";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { visible } from "../ui/UserText";
@@ -14,6 +15,7 @@ import { StackedChart } from "../ui/charts/StackedChart";
 import { dayCosts, type By } from "./byDay";
 import { days, type Period } from "./period";
 import { costsQuery } from "./queries";
+import { withFills } from "./seriesFills";
 
 const MOST_SERIES = 8;
 
@@ -30,14 +32,14 @@ export function CostsChart({ cluster, period, by }: Props) {
   useEffect(() => readNextPage(costs));
   const all = useMemo(() => days(period), [period.from, period.until]);
   const pages = costs.data?.pages;
-  const { series } = useMemo(
-    () =>
-      dayCosts(pages?.flatMap(({ rows }) => rows) ?? [], all, { of: (entry) => named(entry, apart), others: (rows) => text("money.chart.others", { count: rows, rows: count(rows) }) }, MOST_SERIES),
-    [pages, all, apart],
-  );
+  const shapes = useShapes(cluster, apart === "shape");
+  const series = useMemo(() => {
+    const names = { of: (entry: CostEntry) => named(entry, apart), others: (rows: number) => text("money.chart.others", { count: rows, rows: count(rows) }) };
+    return withFills(dayCosts(pages?.flatMap(({ rows }) => rows) ?? [], all, names, MOST_SERIES).series, apart, shapes ?? []);
+  }, [pages, all, apart, shapes]);
   const times = useMemo(() => all.map((day) => Date.parse(`${day}T00:00:00Z`)), [all]);
   if (costs.isError) return <ProblemView error={costs.error} retry={() => retryPages(costs)} />;
-  if (pages === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
+  if (pages === undefined || shapes === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
   if (series.length === 0) return <Empty title={text("money.chart.none")}>{text("money.chart.none_details")}</Empty>;
   const bill = pages[0]?.bill;
   return (

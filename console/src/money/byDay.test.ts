@@ -40,6 +40,8 @@ describe("costs by day", () => {
   test("of one name on a day are one bar", () => {
     const entry = { purpose: "job", day: "2026-11-28", user: "ada", cost: { amount: "0.1", currency: "USD" } } as CostEntry;
 
-    expect(dayCosts([entry, entry, entry], PERIOD, NAMES, 4).series).toEqual([{ id: "job ada", label: "ada", values: [0.3, 0, 0, 0, 0, 0] }]);
+    expect(dayCosts([entry, entry, entry], PERIOD, NAMES, 4).series).toEqual([
+      { id: "job ada", label: "ada", purpose: "job", shape: null, values: [0.3, 0, 0, 0, 0, 0] },
+    ]);
   });
 });

@@ -2,19 +2,26 @@
 
 import type { CostEntry } from "../api/schema";
 import { decimal, micro } from "../ui/decimal";
-import { largest, type ChartSeries } from "../ui/charts/stack";
+import { largest, type ChartValues } from "../ui/charts/stack";
 
 export type By = "user" | "account" | "template" | "job" | "day" | "shape" | "worker";
 
-interface Sums {
+/** What the rows of a series are for; null of all others together. */
+interface Meaning {
+  purpose: CostEntry["purpose"] | null;
+  shape: string | null;
+}
+
+export interface DaySeries extends ChartValues, Meaning {}
+
+interface Sums extends Meaning {
   id: string;
   label: string;
-  overhead: boolean;
   byDay: Map<string, bigint>;
 }
 
 export interface DayCosts {
-  series: ChartSeries[];
+  series: DaySeries[];
   /** The sum of all bars, as a decimal. */
   total: string;
 }
@@ -33,17 +40,17 @@ export function dayCosts(entries: readonly CostEntry[], days: readonly string[],
     if (entry.day === null || entry.cost === null) continue;
     const label = names.of(entry);
     const id = `${entry.purpose} ${label}`;
-    const sums = found.get(id) ?? { id, label, overhead: entry.purpose !== "job", byDay: new Map<string, bigint>() };
+    const sums = found.get(id) ?? { id, label, purpose: entry.purpose, shape: entry.shape ?? null, byDay: new Map<string, bigint>() };
     const cost = micro(entry.cost.amount);
     total += cost;
     sums.byDay.set(entry.day, (sums.byDay.get(entry.day) ?? 0n) + cost);
     found.set(id, sums);
   }
-  const together = (rest: readonly Sums[]): Sums => ({ id: "others", label: names.others(rest.length), overhead: true, byDay: merged(rest) });
+  const together = (rest: readonly Sums[]): Sums => ({ id: "others", label: names.others(rest.length), purpose: null, shape: null, byDay: merged(rest) });
   // Jobs below, and what no job pays above them.
-  const ordered = [...found.values()].toSorted((one, other) => Number(one.overhead) - Number(other.overhead));
+  const ordered = [...found.values()].toSorted((one, other) => Number(one.purpose !== "job") - Number(other.purpose !== "job"));
   const kept = largest(ordered, most, sizeOf, together);
-  const series = kept.map(({ id, label, byDay }) => ({ id, label, values: days.map((day) => Number(decimal(byDay.get(day) ?? 0n))) }));
+  const series = kept.map(({ byDay, ...each }) => ({ ...each, values: days.map((day) => Number(decimal(byDay.get(day) ?? 0n))) }));
   return { series, total: decimal(total) };
 }
 

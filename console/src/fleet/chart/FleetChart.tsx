@@ -7,7 +7,8 @@ import { useLiveStatus } from "../../live/useLive";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
 import { count, full, short } from "../../ui/format";
-import { largest, type ChartSeries } from "../../ui/charts/stack";
+import { fillOfShape, OTHERS } from "../../ui/charts/fills";
+import { largest, type ChartSeries, type ChartValues } from "../../ui/charts/stack";
 import { StackedChart } from "../../ui/charts/StackedChart";
 import { useMinute } from "../../ui/useNow";
 import { LENGTHS, type Range } from "../queries";
@@ -17,13 +18,15 @@ const MOST_SHAPES = 8;
 
 interface Props {
   fleet: Fleet | undefined;
+  /** All shapes of the cluster; undefined while they are read. */
+  shapes: readonly string[] | undefined;
   range: Range;
   open: (moment: string) => void;
   /** The id of the words that say so. */
   hint: string;
 }
 
-export function FleetChart({ fleet, range, open, hint }: Props) {
+export function FleetChart({ fleet, shapes, range, open, hint }: Props) {
   const minute = useMinute();
   const live = useLiveStatus().state === "live";
   // What no event has changed is still so, as long as events come.
@@ -32,8 +35,8 @@ export function FleetChart({ fleet, range, open, hint }: Props) {
     [fleet, live, minute, range],
   );
   const time = range === "1h" ? fullAt : shortAt;
-  const { times, series, line, summary } = useMemo(() => drawn(shown, time), [shown, time]);
-  if (fleet === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
+  const { times, series, line, summary } = useMemo(() => drawn(shown, shapes ?? [], time), [shown, shapes, time]);
+  if (fleet === undefined || shapes === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
   return (
     <>
       {fleet.complete ? null : (
@@ -69,9 +72,9 @@ function fullAt(moment: number): string {
   return full(new Date(moment));
 }
 
-function drawn(fleet: Fleet | undefined, time: (moment: number) => string) {
+function drawn(fleet: Fleet | undefined, shapes: readonly string[], time: (moment: number) => string) {
   const { times, live, desired } = fleet === undefined ? { times: [], live: [], desired: [] } : fleetSeries(fleet);
-  const series = largest(live, MOST_SHAPES, peak, (rest) => together(rest, times.length));
+  const series = largest(live.map((each) => ({ ...each, fill: fillOfShape(each.id, shapes) })), MOST_SHAPES, peak, (rest) => together(rest, times.length));
   const line = { id: "desired", label: text("fleet.chart.desired"), values: desired };
   const now = live.reduce((sum, { values }) => sum + (values.at(-1) ?? 0), 0);
   const wanted = desired.at(-1) ?? null;
@@ -83,7 +86,7 @@ function drawn(fleet: Fleet | undefined, time: (moment: number) => string) {
   return { times, series, line, summary };
 }
 
-function peak({ values }: ChartSeries): number {
+function peak({ values }: ChartValues): number {
   return values.reduce<number>((most, value) => Math.max(most, value ?? 0), 0);
 }
 
@@ -92,5 +95,5 @@ function together(rest: readonly ChartSeries[], moments: number): ChartSeries {
     const known = rest.map((each) => each.values[index] ?? null).filter((value) => value !== null);
     return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0);
   });
-  return { id: "others", label: text("fleet.chart.others", { count: rest.length, shapes: count(rest.length) }), values };
+  return { id: "others", label: text("fleet.chart.others", { count: rest.length, shapes: count(rest.length) }), values, fill: OTHERS };
 }

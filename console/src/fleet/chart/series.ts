@@ -1,14 +1,14 @@
 /** The fleet over time as series of a chart, and what events add to it. */
 
 import type { Fleet, FleetChange, ShapeCount } from "../../api/schema";
-import type { ChartSeries } from "../../ui/charts/stack";
+import type { ChartValues } from "../../ui/charts/stack";
 import type { Decision } from "../decisions";
 
 export interface FleetSeries {
   /** Milliseconds since the epoch, ascending: the beginning, each change, and the end. */
   times: number[];
   /** The live workers of each shape. Shapes without any in this time are left out. */
-  live: ChartSeries[];
+  live: ChartValues[];
   /** How many workers should be there, of all shapes. */
   desired: (number | null)[];
 }

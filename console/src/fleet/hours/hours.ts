@@ -1,6 +1,7 @@
 /** How the time of workers divides in each hour, as shares. */
 
 import type { FleetHour, FleetHours } from "../../api/schema";
+import { fillOfUse } from "../../ui/charts/fills";
 import type { ChartSeries } from "../../ui/charts/stack";
 
 export const ACTIVITIES = ["busy", "booting", "idle"] as const;
@@ -28,6 +29,6 @@ export function hourlyShares({ hours, as_of }: FleetHours, label: (activity: Act
   const values = (activity: Activity) => [...shares, last].map((share) => share?.[activity] ?? null);
   return {
     times: [...hours.map(({ begin }) => Date.parse(begin)), Date.parse(as_of)],
-    series: ACTIVITIES.map((id) => ({ id, label: label(id), values: values(id) })),
+    series: ACTIVITIES.map((id) => ({ id, label: label(id), values: values(id), fill: fillOfUse(id) })),
   };
 }

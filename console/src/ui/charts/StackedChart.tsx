@@ -1,6 +1,6 @@
 /**
  * Amounts by kind over time, on top of each other: a picture, its legend with the values at the pointer, and the same
- * numbers as a table. Each kind has a pattern, too.
+ * numbers as a table. What each kind is filled with is the same in all charts.
  */
 
 import { useComputedColorScheme } from "@mantine/core";
@@ -8,8 +8,9 @@ import { lazy, Suspense, useEffect, useMemo, useRef, useState, type KeyboardEven
 import { text } from "../../texts";
 import { DataTable, type Column } from "../tables/DataTable";
 import { indexAt, movedBy } from "./moments";
-import { fill } from "./patterns";
-import type { ChartSeries } from "./stack";
+import type { Fill } from "./fills";
+import { painted } from "./patterns";
+import type { ChartValues } from "./stack";
 import classes from "./StackedChart.module.css";
 import { TableBox } from "../tables/TableBox";
 import type { PlotProps } from "./StackedPlot";
@@ -33,7 +34,7 @@ export function StackedChart({ label, summary, time, hint, ...plot }: Props) {
   const { times, series, line, format, onMoment } = plot;
   const key = moved === null ? null : indexAt(times, moved);
   const at = key ?? hovered ?? times.length - 1;
-  const shown = line === undefined ? series : [...series, line];
+  const shown: readonly ChartValues[] = line === undefined ? series : [...series, line];
   const picture = (
     <Suspense fallback={<div className={classes.place} />}>
       <StackedPlot {...plot} at={key} onHover={setHovered} />
@@ -57,7 +58,7 @@ export function StackedChart({ label, summary, time, hint, ...plot }: Props) {
           </li>
           {shown.map((each, index) => (
             <li key={each.id}>
-              {each === line ? <span className={classes.dash} aria-hidden /> : <Swatch index={index} />}
+              {index < series.length ? <Swatch fill={series[index]?.fill} /> : <span className={classes.dash} aria-hidden />}
               <span>{each.label}</span>
               <span className="number">{valueOf(each, at, format)}</span>
             </li>
@@ -117,28 +118,28 @@ function valuesAt({ times, series, format, time }: Omit<NumbersProps, "label">, 
   return [...(moment === undefined ? [] : [time(moment)]), ...values].join(", ");
 }
 
-function valueOf(series: ChartSeries, at: number, format: (value: number) => string): string {
+function valueOf(series: ChartValues, at: number, format: (value: number) => string): string {
   const value = series.values[at] ?? null;
   return value === null ? text("ui.chart.unknown") : format(value);
 }
 
 /** The colour and the pattern of a series. */
-function Swatch({ index }: { index: number }) {
+function Swatch({ fill }: { fill: Fill | undefined }) {
   const scheme = useComputedColorScheme();
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const context = canvas.current?.getContext("2d") ?? null;
-    if (context === null) return;
-    context.fillStyle = fill(index);
+    if (context === null || fill === undefined) return;
+    context.fillStyle = painted(fill);
     context.fillRect(0, 0, 32, 32);
-  }, [index, scheme]);
+  }, [fill, scheme]);
   return <canvas ref={canvas} width={32} height={32} className={classes.swatch} aria-hidden />;
 }
 
 interface NumbersProps {
   label: string;
   times: readonly number[];
-  series: readonly ChartSeries[];
+  series: readonly ChartValues[];
   format: (value: number) => string;
   time: (moment: number) => string;
 }

@@ -6,8 +6,8 @@ import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { utcDate } from "../format";
-import { fill, token } from "./patterns";
-import { stacked, type ChartSeries } from "./stack";
+import { painted, token } from "./patterns";
+import { stacked, type ChartSeries, type ChartValues } from "./stack";
 import { timeTicks } from "./timeTicks";
 
 export interface PlotProps {
@@ -16,7 +16,7 @@ export interface PlotProps {
   /** From the bottom to the top. */
   series: readonly ChartSeries[];
   /** A dashed line that is not part of the stack. */
-  line?: ChartSeries | undefined;
+  line?: ChartValues | undefined;
   /** Bars of days in UTC in place of steps over time. */
   bars?: boolean | undefined;
   /** Values are whole numbers. */
@@ -42,8 +42,8 @@ export default function StackedPlot(props: PlotProps) {
   const plot = useRef<uPlot | null>(null);
   const latest = useRef(props);
   latest.current = props;
-  // The chart is made again only when its series are others: new values are set into it.
-  const shape = JSON.stringify([props.series.map(({ id }) => id), props.line?.id, props.bars, props.whole]);
+  // The chart is made again only when its series or their fills are others: new values are set into it.
+  const shape = JSON.stringify([props.series.map(({ id, fill }) => [id, fill]), props.line?.id, props.bars, props.whole]);
   useEffect(() => {
     if (host.current === null || width === 0) return;
     const made = new uPlot(options(latest, width), data(latest.current), host.current);
@@ -113,9 +113,9 @@ function options(latest: { current: PlotProps }, width: number): uPlot.Options {
     ],
     series: [
       {},
-      ...series.map((_each, index) => ({
+      ...series.toReversed().map(({ fill }) => ({
         ...drawn,
-        fill: fill(series.length - 1 - index) as string,
+        fill: painted(fill) as string,
         stroke: token("--surface"),
         width: 1,
       })),

@@ -1,29 +1,29 @@
-/** The fills of charts: each has a colour and a pattern, so that the colour is never alone. */
+/** Draws the fills of charts: their colours and patterns in the present theme. */
 
-const COLOURS = 8;
+import type { Fill, Pattern } from "./fills";
+
 const TILE = 8;
 
 type Draw = (context: CanvasRenderingContext2D) => void;
 
-const PATTERNS: readonly Draw[] = [
-  () => undefined,
-  (context) => line(context, [0, TILE, TILE, 0], [-2, 2, 2, -2], [TILE - 2, TILE + 2, TILE + 2, TILE - 2]),
-  (context) => context.fillRect(2, 2, 3, 3),
-  (context) => line(context, [0, 4, TILE, 4]),
-  (context) => line(context, [4, 0, 4, TILE]),
-  (context) => line(context, [0, 0, TILE, TILE], [-2, TILE - 2, 2, TILE + 2], [TILE - 2, -2, TILE + 2, 2]),
-  (context) => line(context, [4, 0, 4, TILE], [0, 4, TILE, 4]),
-  (context) => line(context, [0, 0, TILE, TILE], [0, TILE, TILE, 0]),
-];
+const PATTERNS: Record<Pattern, Draw> = {
+  slant: (context) => line(context, [0, TILE, TILE, 0], [-2, 2, 2, -2], [TILE - 2, TILE + 2, TILE + 2, TILE - 2]),
+  backslant: (context) => line(context, [0, 0, TILE, TILE], [-2, TILE - 2, 2, TILE + 2], [TILE - 2, -2, TILE + 2, 2]),
+  rows: (context) => line(context, [0, 4, TILE, 4]),
+  columns: (context) => line(context, [4, 0, 4, TILE]),
+  dots: (context) => context.fillRect(2, 2, 3, 3),
+  grid: (context) => line(context, [4, 0, 4, TILE], [0, 4, TILE, 4]),
+  cross: (context) => line(context, [0, 0, TILE, TILE], [0, TILE, TILE, 0]),
+};
 
 /** The value of a token, such as `--line`, in the present theme. */
 export function token(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** What the series of this number is filled with. The tile is opaque: what is drawn first is hidden by what is above. */
-export function fill(index: number): CanvasPattern | string {
-  const colour = token(`--chart-${(index % COLOURS) + 1}`);
+/** What a canvas is filled with. The tile is opaque: what is drawn first is hidden by what is above. */
+export function painted(fill: Fill): CanvasPattern | string {
+  const colour = token(fill.colour);
   const scale = window.devicePixelRatio || 1;
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(TILE * scale);
@@ -35,7 +35,7 @@ export function fill(index: number): CanvasPattern | string {
   context.fillStyle = context.strokeStyle = token("--surface");
   context.globalAlpha = 0.6;
   context.lineWidth = 1.25;
-  PATTERNS[index % PATTERNS.length]?.(context);
+  for (const pattern of fill.patterns) PATTERNS[pattern](context);
   return context.createPattern(tile, "repeat") ?? colour;
 }
 

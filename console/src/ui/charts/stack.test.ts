@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { largest, stacked, type ChartSeries } from "./stack";
+import { largest, stacked, type ChartValues } from "./stack";
 
 /** Numbers that look random and are the same in each run. */
 function numbers(seed: number): () => number {
@@ -7,7 +7,7 @@ function numbers(seed: number): () => number {
   return () => (state = (state * 1_103_515_245 + 12_345) % 2_147_483_648);
 }
 
-function series(seed: number, count: number, moments: number): ChartSeries[] {
+function series(seed: number, count: number, moments: number): ChartValues[] {
   const next = numbers(seed);
   return Array.from({ length: count }, (_, index) => ({
     id: String(index),

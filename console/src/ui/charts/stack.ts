@@ -1,14 +1,20 @@
 /** Series on top of each other, as charts draw them. */
 
-export interface ChartSeries {
+import type { Fill } from "./fills";
+
+export interface ChartValues {
   id: string;
   label: string;
   /** One for each moment of the chart; null where it is not known. */
   values: readonly (number | null)[];
 }
 
+export interface ChartSeries extends ChartValues {
+  fill: Fill;
+}
+
 /** The heights of each series from the bottom: its own value and those below it. Null where nothing is known so far. */
-export function stacked(series: readonly ChartSeries[], moments: number): (number | null)[][] {
+export function stacked(series: readonly ChartValues[], moments: number): (number | null)[][] {
   let below: (number | null)[] = Array.from({ length: moments }, () => null);
   return series.map(({ values }) => {
     below = below.map((height, index) => {
