@@ -32,6 +32,7 @@ async def act(page: Page, of: str, name: str) -> None:
 async def give_role(page: Page, user: str, role: str) -> None:
     await act(page, user, "Change role")
     dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("button", name=f"Make {user} ")).to_be_disabled()
     await dialog.locator("input").first.click()
     await page.get_by_role("option", name=role, exact=True).click()
     await dialog.get_by_role("button", name=f"Make {user} {role}").click()

@@ -8,6 +8,7 @@ import { api, body } from "../api/client";
 import { asProblem } from "../api/problem";
 import type { RunView } from "../api/schema";
 import { refetchQuery, refetchQueries } from "../api/queries";
+import { OtherOwners } from "../app/OtherOwners";
 import { useLiveRefetch } from "../live/useLive";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
@@ -108,6 +109,7 @@ function Acts({ cluster, run }: { cluster: string; run: RunView }) {
         verb={text("workflows.run.cancel")}
         act={async () => changed(await body(api.DELETE("/v1/clusters/{cluster_id}/runs/{run_id}", { params })))}
       >
+        <OtherOwners owners={[run.user]} />
         <Text size="sm">
           <UserText>{run.run_name}</UserText>
         </Text>

@@ -5,6 +5,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { profileQuery } from "../../api/queries";
 import type { Job, JobFilter } from "../../api/schema";
+import { OtherOwners } from "../../app/OtherOwners";
 import { text } from "../../texts";
 import { count } from "../../ui/format";
 import { ProblemView } from "../../ui/ProblemView";
@@ -13,7 +14,7 @@ import { apiFilter, type Filters } from "../filters/filters";
 import { cancelled, cancelDryRun } from "./cancelling";
 import { MOST_SELECTED } from "./rowSelection";
 import { BulkEntryList } from "./BulkEntryList";
-import { planned, runEach, tally, type Action, type BulkEntry } from "./plan";
+import { applies, planned, runEach, tally, type Action, type BulkEntry } from "./plan";
 import { Dialog } from "../../ui/Dialog";
 
 interface Props {
@@ -59,6 +60,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
   useEffect(() => {
     if (finished) leave.current?.focus();
   }, [finished]);
+  const owners = useMemo(() => jobs.filter((job) => applies(act, job)).map(({ user }) => user), [act, jobs]);
   const entries = sofar ?? plan.entries;
   const counts = tally(entries);
   const willCount = filter === null ? tally(plan.entries).will : plan.total;
@@ -82,6 +84,7 @@ export function BulkActions({ cluster, filters, jobs: current, done, close }: Pr
             ? planText(act, willCount, filter === null ? counts.skipped : jobs.length - Math.min(jobs.length, plan.total))
             : text("jobs.bulk.progress", { done: count(counts.done), failed: count(counts.failed), left: count(Math.max(0, willCount - counts.done - counts.failed)) })}
         </Text>
+        <OtherOwners owners={owners} several />
         {sofar === null ? null : <Progress value={willCount === 0 ? 100 : ((counts.done + counts.failed) / willCount) * 100} aria-label={text("jobs.bulk.done_of")} />}
         <BulkEntryList entries={entries} act={act} total={filter === null ? entries.length : Math.max(entries.length, plan.total)} />
         <Group justify="flex-end" gap="xs">

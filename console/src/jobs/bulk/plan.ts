@@ -26,7 +26,8 @@ export function planned(act: Action, jobs: readonly Job[]): BulkEntry[] {
   }));
 }
 
-function applies(act: Action, job: Job): boolean {
+/** Whether an act changes a job. */
+export function applies(act: Action, job: Job): boolean {
   switch (act) {
     case "cancel":
       return !hasEnded(job.state);

@@ -6,6 +6,7 @@ import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useRef, useState } from "react";
 import { profileQuery } from "../../api/queries";
 import type { JobWithCost } from "../../api/schema";
+import { OtherOwners } from "../../app/OtherOwners";
 import { mayList } from "../../shared_links/queries";
 import { text } from "../../texts";
 import { Confirm } from "../../ui/forms/Confirm";
@@ -87,6 +88,7 @@ export function JobActions({ cluster, job }: Props) {
         verb={text("job.cancel.verb")}
         act={() => cancelJob(target).then(changed)}
       >
+        <OtherOwners owners={[job.user]} />
         <span>
           <UserText>{job.name}</UserText> · {text(runs ? "job.cancel.running" : "job.cancel.waiting")}
         </span>
@@ -99,6 +101,7 @@ export function JobActions({ cluster, job }: Props) {
         dangerous={runs}
         act={() => requeueJob(target, key.current).then(changed)}
       >
+        <OtherOwners owners={[job.user]} />
         <span>{text(runs ? "job.requeue.running" : "job.requeue.ended")}</span>
       </Confirm>
       {asked === "share" && me !== undefined ? (

@@ -72,6 +72,7 @@ function RoleDialog({ member, by, name, change, close }: RoleProps) {
       verb={text("people.members.make", { name: visible(member.name), role: text(`app.role.${role}`) })}
       act={() => change({ role })}
       dangerous={less}
+      ready={role !== member.role}
     >
       <Text>{text("people.members.role_of", { name, role: text(`app.role.${member.role}`) })}</Text>
       <Select

@@ -28,6 +28,11 @@ export const app = {
     resume: "Resume it in Admin, Clusters",
     ask: "An admin can resume it.",
   },
+  owners: {
+    one: "It belongs to {{users}}.",
+    several: "Among them are jobs of {{users}}.",
+    more: "{{users}} and {{more}} more users",
+  },
   role: {
     viewer: "Viewer",
     member: "Member",

@@ -20,9 +20,11 @@ interface Props {
   /** In place of "Go back", where that says too little. */
   keep?: string;
   dangerous?: boolean;
+  /** Whether there is something to do: not where the act would change nothing. */
+  ready?: boolean;
 }
 
-export function Confirm({ opened, close, title, children, verb, act, keep, dangerous = true }: Props) {
+export function Confirm({ opened, close, title, children, verb, act, keep, dangerous = true, ready = true }: Props) {
   const mutation = useMutation({ mutationFn: useSingleFlight(act), onSuccess: close });
   if (!opened) return null;
   return (
@@ -34,7 +36,7 @@ export function Confirm({ opened, close, title, children, verb, act, keep, dange
           <Button variant="default" onClick={close} data-autofocus>
             {keep ?? text("ui.keep")}
           </Button>
-          <Button {...(dangerous ? { color: "red.8" } : {})} loading={mutation.isPending} onClick={() => mutation.mutate()}>
+          <Button {...(dangerous ? { color: "red.8" } : {})} disabled={!ready} loading={mutation.isPending} onClick={() => mutation.mutate()}>
             {verb}
           </Button>
         </Group>
