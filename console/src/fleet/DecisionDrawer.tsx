@@ -8,7 +8,7 @@ import { Alternatives } from "../jobs/Alternatives";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
 import { UserText, visible } from "../ui/UserText";
-import { count, full } from "../ui/format";
+import { count, exact } from "../ui/format";
 import { ProblemView } from "../ui/ProblemView";
 import { lacksAlternatives, type Change, type Decision } from "./decisions";
 import classes from "./fleet.module.css";
@@ -71,10 +71,10 @@ function DecisionView({ cluster, decision, moment }: ViewProps) {
     <Stack gap="xs">
       {earlier ? (
         <Text size="sm" c="dimmed">
-          {text("fleet.decision.asked", { time: full(new Date(moment)) })}
+          {text("fleet.decision.asked", { time: exact(new Date(moment)) })}
         </Text>
       ) : null}
-      <Text size="sm">{text("fleet.decision.at", { time: full(new Date(decision.at)) })}</Text>
+      <Text size="sm">{text("fleet.decision.at", { time: exact(new Date(decision.at)) })}</Text>
       <Table.ScrollContainer type="native" minWidth={520} tabIndex={0}>
         <Table aria-label={text("fleet.decision.title", { number: decision.generation })} verticalSpacing={6}>
           <Table.Thead>

@@ -7,7 +7,7 @@ import { CostsChart } from "../money/CostsChart";
 import { dayOf, preset } from "../money/period";
 import { costsQuery } from "../money/queries";
 import { text } from "../texts";
-import { full, percent, short } from "../ui/format";
+import { exact, percent, short } from "../ui/format";
 import { useNow } from "../ui/useNow";
 import { sharesOf, wholePercents } from "./shares";
 import classes from "./fleet.module.css";
@@ -31,7 +31,7 @@ export function UseSection({ cluster }: { cluster: string }) {
         </Title>
         <Group gap="xs">
           {asOf === undefined ? null : (
-            <Text size="sm" c="dimmed" title={full(new Date(asOf))}>
+            <Text size="sm" c="dimmed" title={exact(new Date(asOf))}>
               {text("money.as_of", { time: short(new Date(asOf)) })}
             </Text>
           )}

@@ -8,7 +8,7 @@ import { text } from "../texts";
 import { DataTable, type Column, type Sort } from "../ui/tables/DataTable";
 import { Empty } from "../ui/Empty";
 import { UserText } from "../ui/UserText";
-import { bareAmount, count, full, short } from "../ui/format";
+import { bareAmount, count, exact, short } from "../ui/format";
 import { Elapsed, Moment } from "../ui/Moment";
 import { TableBox } from "../ui/tables/TableBox";
 import { WorkerState } from "./WorkerState";
@@ -45,7 +45,7 @@ export function WorkersTable({ cluster, pages, onEnd }: Props) {
         />
       </TableBox>
       {first?.as_of ? (
-        <Text size="xs" c="dimmed" mt={4} title={full(new Date(first.as_of))}>
+        <Text size="xs" c="dimmed" mt={4} title={exact(new Date(first.as_of))}>
           {text("fleet.workers.as_of", { time: short(new Date(first.as_of)) })}
         </Text>
       ) : null}

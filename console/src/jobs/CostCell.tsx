@@ -2,7 +2,7 @@
 
 import { use, useEffect } from "react";
 import { text } from "../texts";
-import { bareAmount, full } from "../ui/format";
+import { bareAmount, exact } from "../ui/format";
 import { costOfRow, isFurtherOn, type RowCost } from "./list/costs";
 import { CostsContext } from "./list/useListCosts";
 import type { Row } from "./rows";
@@ -24,7 +24,7 @@ function shown({ amount, part }: RowCost): string {
 
 function details({ amount, asOf, part, stale }: RowCost): string | undefined {
   const said = [
-    asOf === null ? "" : text("jobs.cost.as_of", { time: full(new Date(asOf)) }),
+    asOf === null ? "" : text("jobs.cost.as_of", { time: exact(new Date(asOf)) }),
     part && amount !== null ? text("jobs.cost.part") : "",
     stale ? text("jobs.cost.stale") : "",
   ].filter(Boolean);

@@ -5,7 +5,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { text } from "../texts";
-import { full, short } from "../ui/format";
+import { exact, short } from "../ui/format";
 import { Page } from "../ui/Page";
 import { useNow } from "../ui/useNow";
 import { SavedViews } from "../views/SavedViews";
@@ -54,7 +54,7 @@ export function CostsPage() {
       actions={
         <>
           {asOf === undefined ? null : (
-            <Text size="sm" c="dimmed" title={full(new Date(asOf))}>
+            <Text size="sm" c="dimmed" title={exact(new Date(asOf))}>
               {text("money.as_of", { time: short(new Date(asOf)) })}
             </Text>
           )}

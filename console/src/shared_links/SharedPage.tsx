@@ -8,7 +8,7 @@ import type { SharedJob } from "../api/schema";
 import type { OutputChoice } from "../jobs/output/OutputView";
 import { text } from "../texts";
 import { Empty } from "../ui/Empty";
-import { full, short } from "../ui/format";
+import { exact, short } from "../ui/format";
 import { UserText } from "../ui/UserText";
 import { stateGroup } from "../ui/jobStates";
 import { ProblemView } from "../ui/ProblemView";
@@ -64,7 +64,7 @@ function Opened({ token }: { token: string }) {
             <Button variant="default" loading={isFetching} onClick={() => void refetch()}>
               {text("shared_links.page.again")}
             </Button>
-            <span className={classes.quiet}>{text("shared_links.page.read_only", { date: full(new Date(job.expires_at)) })}</span>
+            <span className={classes.quiet}>{text("shared_links.page.read_only", { date: exact(new Date(job.expires_at)) })}</span>
           </p>
           <SharedFacts job={job} />
           <Output job={job} token={token} readAt={dataUpdatedAt} />

@@ -2,7 +2,7 @@
 
 import type { EstimatedWorkers, JobEstimate } from "../api/schema";
 import { text } from "../texts";
-import { duration, full, money } from "../ui/format";
+import { duration, exact, money } from "../ui/format";
 import type { StepsEstimate } from "./template/stepEstimates";
 import { workersText } from "./workers";
 
@@ -88,7 +88,7 @@ function workersFact(workers: readonly EstimatedWorkers[], estimate: JobEstimate
 
 function startFact(name: string, estimate: JobEstimate | null, unknown: string): OutlookFact {
   const at = estimate?.expected_start;
-  return { name, value: startOf(estimate) ?? unknown, title: at ? full(new Date(at)) : undefined };
+  return { name, value: startOf(estimate) ?? unknown, title: at ? exact(new Date(at)) : undefined };
 }
 
 function amount(most: number | null | undefined, unknown: string): string {

@@ -1,6 +1,6 @@
 /** A moment relative to now, with the exact one in its title; and a duration that runs. */
 
-import { duration, full, relative } from "./format";
+import { duration, exact, relative } from "./format";
 import { useNow } from "./useNow";
 
 interface MomentProps {
@@ -18,7 +18,7 @@ export function Moment({ at }: MomentProps) {
   const ahead = moment.getTime() - now;
   const present = ahead > 0 && ahead < JUST_READ_MS ? moment : new Date(now);
   return (
-    <time className="number" dateTime={at} title={full(moment)}>
+    <time className="number" dateTime={at} title={exact(moment)}>
       {relative(moment, present)}
     </time>
   );

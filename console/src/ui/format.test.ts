@@ -1,21 +1,21 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { bareAmount, clock, full, hour, inColumn, money, short, utcDate, zone } from "./format";
+import { bareAmount, clock, exact, hour, inColumn, money, short, utcDate, zone } from "./format";
 
 const EVENING = new Date(2026, 10, 27, 20, 4, 8);
 const MORNING = new Date(2026, 10, 27, 8, 4, 8);
 
 test("a moment has a short and a full form, which name the zone", () => {
   expect(short(EVENING)).toContain(zone(EVENING));
-  expect(full(EVENING)).toContain(zone(EVENING));
-  expect(full(EVENING)).toContain("2026");
+  expect(exact(EVENING)).toContain(zone(EVENING));
+  expect(exact(EVENING)).toContain("2026");
   expect(short(EVENING)).not.toContain("2026");
   expect(`${inColumn(EVENING)} ${zone(EVENING)}`).toBe(short(EVENING));
 });
 
 test("an hour of twelve has no zero before it", () => {
-  for (const form of [short, full, clock, hour, inColumn]) expect(form(MORNING)).not.toMatch(/\b0\d:\d\d.*[AP]M/);
+  for (const form of [short, exact, clock, hour, inColumn]) expect(form(MORNING)).not.toMatch(/\b0\d:\d\d.*[AP]M/);
 });
 
 test("days of the ledger are those of UTC", () => {

@@ -37,7 +37,7 @@ export function short(moment: Date): string {
 }
 
 /** A moment in full, to the second: `Nov 27, 2026, 8:34:58 PM UTC`. For `title`, and where the exact time matters. */
-export function full(moment: Date): string {
+export function exact(moment: Date): string {
   return FULL.format(moment);
 }
 

@@ -2,7 +2,7 @@
 
 import { Text } from "@mantine/core";
 import { text } from "../texts";
-import { full, inColumn, zone } from "../ui/format";
+import { exact, inColumn, zone } from "../ui/format";
 import type { CronReading } from "./cron";
 import classes from "./Workflows.module.css";
 
@@ -21,7 +21,7 @@ export function CronTimes({ reading }: { reading: CronReading }) {
       <tbody>
         {reading.times.map((time) => (
           <tr key={time.getTime()}>
-            <td className="number" title={full(time)}>
+            <td className="number" title={exact(time)}>
               {inColumn(time)}
             </td>
             <td className="number">{inColumn(time, "UTC")}</td>

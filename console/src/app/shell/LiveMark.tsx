@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "react";
 import type { LiveState } from "../../live/messages";
 import { useFeed, useLiveStatus } from "../../live/useLive";
 import { text } from "../../texts";
-import { duration, full, short } from "../../ui/format";
+import { duration, exact, short } from "../../ui/format";
 import { useNow } from "../../ui/useNow";
 import classes from "./LiveMark.module.css";
 
@@ -18,7 +18,7 @@ export function LiveMark() {
       : state === "connecting"
         ? text("app.live.connecting")
         : text("app.live.as_of", { time: short(at) });
-  const details = state === "live" && delay !== null ? text("app.live.delay", { delay: duration(delay) }) : full(at);
+  const details = state === "live" && delay !== null ? text("app.live.delay", { delay: duration(delay) }) : exact(at);
   return (
     <span className={classes.mark} data-state={state} title={details}>
       <span aria-hidden>●</span> <span role="status">{words}</span>

@@ -6,7 +6,7 @@ import type { Fleet } from "../../api/schema";
 import { useLiveStatus } from "../../live/useLive";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { count, full, short } from "../../ui/format";
+import { count, exact, short } from "../../ui/format";
 import { fillOfShape, OTHERS } from "../../ui/charts/fills";
 import { largest, type ChartSeries, type ChartValues } from "../../ui/charts/stack";
 import { StackedChart } from "../../ui/charts/StackedChart";
@@ -69,7 +69,7 @@ function shortAt(moment: number): string {
 }
 
 function fullAt(moment: number): string {
-  return full(new Date(moment));
+  return exact(new Date(moment));
 }
 
 function drawn(fleet: Fleet | undefined, shapes: readonly string[], time: (moment: number) => string) {

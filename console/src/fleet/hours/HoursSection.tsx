@@ -5,7 +5,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { full, percent, short } from "../../ui/format";
+import { exact, percent, short } from "../../ui/format";
 import { StackedChart } from "../../ui/charts/StackedChart";
 import { ProblemView } from "../../ui/ProblemView";
 import { useNow } from "../../ui/useNow";
@@ -30,7 +30,7 @@ export function HoursSection({ cluster }: { cluster: string }) {
         </Title>
         <Group gap="xs">
           {data === undefined ? null : (
-            <Text size="sm" c="dimmed" title={full(new Date(data.as_of))}>
+            <Text size="sm" c="dimmed" title={exact(new Date(data.as_of))}>
               {text("money.as_of", { time: short(new Date(data.as_of)) })}
             </Text>
           )}

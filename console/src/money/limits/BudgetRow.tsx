@@ -4,7 +4,7 @@ import { Text } from "@mantine/core";
 import type { BudgetView } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/UserText";
-import { full, short } from "../../ui/format";
+import { exact, short } from "../../ui/format";
 import { amount, share } from "../amounts";
 import { LimitBar } from "./LimitBar";
 import { LimitHead } from "./LimitHead";
@@ -40,14 +40,14 @@ export function BudgetRow({ budget, acts }: Props) {
       <Text size="sm" mt={4} component="div">
         {text("money.budgets.thresholds")}:{" "}
         {thresholds.map(({ measure, percent, crossed_at }, index) => (
-          <span key={`${measure} ${percent}`} title={crossed_at === null ? undefined : full(new Date(crossed_at))}>
+          <span key={`${measure} ${percent}`} title={crossed_at === null ? undefined : exact(new Date(crossed_at))}>
             {index > 0 ? "; " : ""}
             {text("money.budgets.threshold", { percent, measure: text(`money.budgets.${measure}`) })} (
             {crossed_at === null ? text("money.budgets.not_crossed") : text("money.budgets.crossed", { when: short(new Date(crossed_at)) })})
           </span>
         ))}
       </Text>
-      <Text size="xs" c="dimmed" title={full(new Date(as_of))}>
+      <Text size="xs" c="dimmed" title={exact(new Date(as_of))}>
         {[text("money.as_of", { time: short(new Date(as_of)) }), unknown ? text("money.unknown_part") : "", stale ? text("money.stale") : ""].filter(Boolean).join(". ")}
       </Text>
     </li>

@@ -2,7 +2,7 @@
 
 import type { JobExplanation, JobWithCost } from "../../../api/schema";
 import { text } from "../../../texts";
-import { clock, duration, full, zone } from "../../../ui/format";
+import { clock, duration, exact, zone } from "../../../ui/format";
 import { UserText } from "../../../ui/UserText";
 import { hasEnded, stateGroup } from "../../../ui/jobStates";
 import { Moment } from "../../../ui/Moment";
@@ -29,7 +29,7 @@ export function Timeline({ cluster, job, why }: Props) {
             {text(`job.timeline.${stage.name}`)}
             {stage.times > 1 ? ` ${text("job.timeline.times", { times: stage.times })}` : null}
           </span>
-          <time dateTime={stage.at} className="number" title={full(new Date(stage.at))}>
+          <time dateTime={stage.at} className="number" title={exact(new Date(stage.at))}>
             {clock(new Date(stage.at))}
             {index === 0 ? ` ${zone(new Date(stage.at))}` : null}
           </time>
