@@ -15,7 +15,7 @@ test("a moment has a short and a full form, which name the zone", () => {
 });
 
 test("an hour of twelve has no zero before it", () => {
-  for (const form of [short, exact, clock, hour, inColumn]) expect(form(MORNING)).not.toMatch(/\b0\d:\d\d.*[AP]M/);
+  for (const form of [short, exact, clock, hour, inColumn]) expect(form(MORNING)).not.toMatch(/(?:^|\s)0\d:\d\d.*[AP]M/);
 });
 
 test("days of the ledger are those of UTC", () => {

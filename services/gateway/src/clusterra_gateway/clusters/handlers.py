@@ -73,8 +73,8 @@ class ShapeView(ResponseBody):
 class PolicyView(ResponseBody):
     """The scaling policy, as far as it is no limit by shape or number.
 
-    `usd_per_hour` is the limit on the cost of all workers together, null without one. `idle_seconds` is the longest time
-    that an idle worker is kept.
+    `usd_per_hour` is the limit on the cost of all workers together, null without one. `idle_seconds` is the longest
+    time that an idle worker is kept.
     """
 
     name: Literal["packing", "family"]
