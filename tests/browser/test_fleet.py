@@ -126,7 +126,7 @@ async def test_a_member_opens_the_decision_of_a_moment_of_the_chart_by_keys(pers
     await page.keyboard.press("Home")
     await expect(moments).to_have_attribute("aria-valuenow", "0")
     await expect(moments).to_have_attribute(
-        "aria-valuetext", re.compile(r"^\d+:\d+.*, Desired, all shapes (\d+|not known)$")
+        "aria-valuetext", re.compile(r"^\d+:\d+:\d+ .*UTC, .*Desired, all shapes (\d+|not known)$")
     )
 
     async def goes_back() -> bool:

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { bareAmount, clock, exact, hour, inColumn, money, short, utcDate, zone } from "./format";
+import { bareAmount, clock, clockInZone, exact, hour, inColumn, money, short, utcDate, zone } from "./format";
 
 const EVENING = new Date(2026, 10, 27, 20, 4, 8);
 const MORNING = new Date(2026, 10, 27, 8, 4, 8);
@@ -12,6 +12,7 @@ test("a moment has a short and a full form, which name the zone", () => {
   expect(exact(EVENING)).toContain("2026");
   expect(short(EVENING)).not.toContain("2026");
   expect(`${inColumn(EVENING)} ${zone(EVENING)}`).toBe(short(EVENING));
+  expect(clockInZone(EVENING)).toBe(`${clock(EVENING)} ${zone(EVENING)}`);
 });
 
 test("an hour of twelve has no zero before it", () => {

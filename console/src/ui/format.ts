@@ -56,9 +56,14 @@ export function utcDate(moment: Date): string {
   return UTC_DATE.format(moment);
 }
 
-/** The time of the day to the second, for moments of which many stand side by side and the zone is named once. */
+/** The time of the day to the second, for moments of which many stand side by side: `8:34:58 PM`. */
 export function clock(moment: Date): string {
   return CLOCK.format(moment);
+}
+
+/** The same with the zone, once for all of them: `8:34:58 PM UTC`. */
+export function clockInZone(moment: Date): string {
+  return `${clock(moment)} ${zone(moment)}`;
 }
 
 /** The hours and minutes of a time axis. */

@@ -6,7 +6,7 @@ import type { Fleet } from "../../api/schema";
 import { useLiveStatus } from "../../live/useLive";
 import { text } from "../../texts";
 import { Empty } from "../../ui/Empty";
-import { count, exact, short } from "../../ui/format";
+import { clockInZone, count, short } from "../../ui/format";
 import { fillOfShape, OTHERS } from "../../ui/charts/fills";
 import { largest, type ChartSeries, type ChartValues } from "../../ui/charts/stack";
 import { StackedChart } from "../../ui/charts/StackedChart";
@@ -34,7 +34,7 @@ export function FleetChart({ fleet, shapes, range, open, hint }: Props) {
     () => (fleet === undefined || !live ? fleet : from(withUpdate(fleet, { at: new Date(minute).toISOString(), counts: [] }), minute - LENGTHS[range])),
     [fleet, live, minute, range],
   );
-  const time = range === "1h" ? fullAt : shortAt;
+  const time = range === "1h" ? clockAt : shortAt;
   const { times, series, line, summary } = useMemo(() => drawn(shown, shapes ?? [], time), [shown, shapes, time]);
   if (fleet === undefined || shapes === undefined) return <Skeleton height={220} radius={0} role="status" aria-label={text("ui.loading")} />;
   return (
@@ -68,8 +68,8 @@ function shortAt(moment: number): string {
   return short(new Date(moment));
 }
 
-function fullAt(moment: number): string {
-  return exact(new Date(moment));
+function clockAt(moment: number): string {
+  return clockInZone(new Date(moment));
 }
 
 function drawn(fleet: Fleet | undefined, shapes: readonly string[], time: (moment: number) => string) {

@@ -150,7 +150,7 @@ function Numbers({ label, times, series, format, time }: NumbersProps) {
   const rows = useMemo(() => (opened ? times.map((_time, at) => ({ at })).toReversed() : []), [opened, times]);
   const columns: Column<{ at: number }>[] = useMemo(
     () => [
-      { id: "time", head: text("ui.chart.time"), width: "minmax(210px, 1fr)", cell: ({ at }) => time(times[at] ?? 0) },
+      { id: "time", head: text("ui.chart.time"), width: "minmax(160px, 1fr)", cell: ({ at }) => time(times[at] ?? 0) },
       ...series.map((each) => ({
         id: each.id,
         head: each.label,

@@ -2,7 +2,7 @@
 
 import type { JobExplanation, JobWithCost } from "../../../api/schema";
 import { text } from "../../../texts";
-import { clock, duration, exact, zone } from "../../../ui/format";
+import { clock, clockInZone, duration, exact } from "../../../ui/format";
 import { UserText } from "../../../ui/UserText";
 import { hasEnded, stateGroup } from "../../../ui/jobStates";
 import { Moment } from "../../../ui/Moment";
@@ -30,8 +30,7 @@ export function Timeline({ cluster, job, why }: Props) {
             {stage.times > 1 ? ` ${text("job.timeline.times", { times: stage.times })}` : null}
           </span>
           <time dateTime={stage.at} className="number" title={exact(new Date(stage.at))}>
-            {clock(new Date(stage.at))}
-            {index === 0 ? ` ${zone(new Date(stage.at))}` : null}
+            {(index === 0 ? clockInZone : clock)(new Date(stage.at))}
           </time>
           {stage.details ? (
             <span className={classes.quiet}>
