@@ -2065,6 +2065,7 @@ export interface components {
             partition: string;
             max_workers: number;
             shapes: components["schemas"]["ShapeView"][];
+            policy?: components["schemas"]["PolicyView"] | null;
             queue: components["schemas"]["QueueSummary"] | null;
         };
         ClusterIdentity: {
@@ -2977,6 +2978,12 @@ export interface components {
             as_of: string;
             snapshot_generation: number;
             generation: number | null;
+        };
+        PolicyView: {
+            /** @enum {string} */
+            name: "packing" | "family";
+            idle_seconds: number;
+            usd_per_hour: string | null;
         };
         PresignedUrl: {
             path: string;
@@ -4259,6 +4266,7 @@ export type PartUrl = components['schemas']['PartUrl'];
 export type PartUrls = components['schemas']['PartUrls'];
 export type PolicyChanges = components['schemas']['PolicyChanges'];
 export type PolicySimulation = components['schemas']['PolicySimulation'];
+export type PolicyView = components['schemas']['PolicyView'];
 export type PresignedUrl = components['schemas']['PresignedUrl'];
 export type PresignedUrlRequest = components['schemas']['PresignedUrlRequest'];
 export type PriceFact = components['schemas']['PriceFact'];

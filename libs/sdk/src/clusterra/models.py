@@ -242,6 +242,18 @@ class ParameterView(Model):
     description: str
 
 
+class PolicyView(Model):
+    """The scaling policy, as far as it is no limit by shape or number.
+
+    `usd_per_hour` is the limit on the cost of all workers together, null without one. `idle_seconds` is the longest
+    time that an idle worker is kept.
+    """
+
+    name: str
+    idle_seconds: float
+    usd_per_hour: str | None
+
+
 class Purchase(Model):
     """A change of the desired state that named the job, or a job with an identical request."""
 
@@ -653,7 +665,7 @@ class Cluster(Model):
 
 
 class ClusterDetail(Model):
-    """A cluster, the shapes that it may buy at the prices of its catalogue, and its queue.
+    """A cluster, the shapes that it may buy at the prices of its catalogue, its policy, and its queue.
 
     `queue` is null before the proxy has seen the cluster's Slurm, or when the queue cannot be read now.
     """
@@ -666,6 +678,7 @@ class ClusterDetail(Model):
     partition: str
     max_workers: int
     shapes: tuple[Shape, ...]
+    policy: PolicyView | None = None
     queue: QueueSummary | None
 
 
