@@ -4,13 +4,19 @@ import re
 
 from clusterra_lab.machine.process import until
 from clusterra_lab.stack.stack import Stack
-from staged_files import staging_over
+from staged_files import staging_over, uploaded
 
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.playwright_api import Page, expect
 
 JOB = re.compile(r"/c/main/jobs/[0-9]+$")
+UNCOVERED = """(element) => {
+  const { left, top, width, height } = element.getBoundingClientRect();
+  const seen = document.elementFromPoint(left + width / 2, top + height / 2);
+  return seen === element || element.contains(seen);
+}"""
+"""Whether what is seen in the middle of an element is the element."""
 HOSTILE_NAME = 'my "job" \u202e<b>x</b>'
 
 
@@ -110,6 +116,43 @@ async def test_a_job_is_run_again_with_its_script_by_the_persons_own_submit(pers
     await page.wait_for_url(JOB)
     assert not page.url.endswith(f"/{job}")
     await ada.user.cancel(job)
+
+
+async def test_a_file_of_the_bucket_is_added_by_keyboard_with_the_focus_in_sight(lab: Stack, person: Person) -> None:
+    ada = await person("ada")
+    await uploaded(lab, ada.user, "data/picked/points.csv", b"1,2\n")
+    page = ada.page
+    await open_submit(page)
+    await page.get_by_role("button", name="Start over").click()
+    await page.get_by_role("button", name="Add a file from the bucket").press("Enter")
+    picker = page.get_by_role("dialog", name="Choose a file in the bucket")
+    place, said = picker.get_by_role("heading", level=3), picker.get_by_role("status")
+    await expect(place).to_be_focused()
+    await expect(place).to_have_text("Bucket")
+    await expect(said).to_have_text(re.compile(r"^\d+ entr(y|ies) in Bucket$"))
+
+    # The button that opens a folder is gone with the folder that it was in.
+    await picker.get_by_role("button", name="Folder data", exact=True).press("Enter")
+    await expect(said).to_have_text(re.compile(r"^\d+ entr(y|ies) in data$"))
+    await expect(place).to_be_focused()
+    await picker.get_by_role("button", name="Folder picked", exact=True).press("Enter")
+    await expect(said).to_have_text("1 entry in data/picked")
+    await expect(place).to_be_focused()
+    await expect(place).to_have_text("data/picked")
+    assert await violations(page) == []
+
+    await picker.get_by_role("button", name="points.csv").press("Enter")
+    await expect(picker).to_have_count(0)
+    file = page.get_by_role("textbox", name="Destination file")
+    await expect(file).to_be_focused()
+    await expect(file).to_have_value("points.csv")
+    assert await file.evaluate(UNCOVERED)
+    await expect(page.get_by_role("status").filter(has_text="data/picked/points.csv is copied")).to_have_count(1)
+    await page.get_by_role("button", name="Add results").press("Enter")
+    results = page.get_by_role("textbox", name="Results")
+    await expect(results).to_be_focused()
+    assert await results.evaluate(UNCOVERED)
+    await page.get_by_role("button", name="Start over").click()
 
 
 async def test_results_are_kept_and_found_from_the_page_of_the_job(lab: Stack, person: Person) -> None:

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "react";
 import { text } from "../texts";
 import { announce } from "../ui/announcements";
 import { UserText, visible } from "../ui/UserText";
-import { newFolder, withFile, type Draft } from "./draft";
+import { MOST_FILES, newFolder, withFile, type Draft } from "./draft";
 import { FilePicker } from "./FilePicker";
 import classes from "./SubmitPage.module.css";
 
@@ -29,11 +29,13 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
   const [picking, setPicking] = useState(false);
   const said = (pointer: string) => problems.find((each) => each.pointer.startsWith(pointer))?.detail;
   // The row that was just added is shown and has the focus: it may be out of sight.
-  const added = useRef<number | null>(null);
-  const focusAdded = (row: number) => (field: HTMLInputElement | null) => {
-    if (field === null || added.current !== row) return;
+  const added = useRef<string | null>(null);
+  const focusAdded = (kind: Kind, row: number) => (field: HTMLInputElement | null) => {
+    if (field === null || added.current !== `${kind} ${row}`) return;
     added.current = null;
-    field.focus();
+    field.focus({ preventScroll: true });
+    // In the middle: the bar of the submit covers what is at the lower edge.
+    field.scrollIntoView({ block: "center" });
   };
   const staged = draft.files.length > 0 || draft.results.length > 0;
 
@@ -69,6 +71,7 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
               <UserText cut>{file.source}</UserText>
             </div>
             <TextInput
+              ref={focusAdded("files", index)}
               label={text("submit.files.destination")}
               value={file.destination}
               onChange={(event) => changed("files", index, { destination: event.currentTarget.value })}
@@ -85,7 +88,7 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
           // oxlint-disable-next-line no-array-index-key
           <div key={index} className={classes.file}>
             <TextInput
-              ref={focusAdded(index)}
+              ref={focusAdded("results", index)}
               label={text("submit.files.pattern")}
               value={result.source}
               onChange={(event) => changed("results", index, { source: event.currentTarget.value })}
@@ -105,14 +108,14 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
         ))}
         <ResultsHelp results={draft.results.length} />
         <Group gap="xs">
-          <Button variant="default" onClick={() => setPicking(true)}>
+          <Button variant="default" disabled={draft.files.length >= MOST_FILES} onClick={() => setPicking(true)}>
             {text("submit.files.add")}
           </Button>
           <Button
             variant="default"
             disabled={draft.results.length >= 32}
             onClick={() => {
-              added.current = draft.results.length;
+              added.current = `results ${draft.results.length}`;
               onDraft((before) => {
                 const folder = before.folder || newFolder();
                 return { ...before, folder, results: [...before.results, { source: "results/**", destination: `outputs/${folder}/` }] };
@@ -122,15 +125,18 @@ export function JobFiles({ cluster, draft, problems, onDraft }: Props) {
             {text("submit.files.add_results")}
           </Button>
         </Group>
-        <FilePicker
-          cluster={cluster}
-          opened={picking}
-          close={() => setPicking(false)}
-          pick={(path) => {
-            announce(text("submit.files.added", { path: visible(path) }));
-            onDraft((before) => withFile(before, path));
-          }}
-        />
+        {picking ? (
+          <FilePicker
+            cluster={cluster}
+            close={() => setPicking(false)}
+            pick={(path) => {
+              // One that is there already is not added again.
+              added.current = `files ${withFile(draft, path).files.findIndex(({ source }) => source === path)}`;
+              announce(text("submit.files.added", { path: visible(path) }));
+              onDraft((before) => withFile(before, path));
+            }}
+          />
+        ) : null}
       </Stack>
     </Fieldset>
   );

@@ -7,7 +7,7 @@ import { text } from "../texts";
 import { withoutSecrets } from "../ui/forms/drafts";
 import { readForm, withField } from "./script/fields";
 
-const MOST_FILES = 100;
+export const MOST_FILES = 100;
 const LONGEST_PATH = 4096;
 
 export const Draft = v.object({
