@@ -2,6 +2,9 @@
 
 import re
 
+from clusterra_lab.stack.stack import Stack
+from gates import closed_gate
+
 from browser.accessibility import violations
 from browser.conftest import Person
 from browser.keyboard import go_to, press
@@ -114,6 +117,32 @@ async def test_the_end_of_a_long_output_is_there_at_once_and_its_start_on_reques
     await page.get_by_role("button", name="Start", exact=True).click()
 
     await expect(output).to_contain_text("line 1 of")
+
+
+async def test_an_output_that_is_followed_does_not_speak_with_each_line(lab: Stack, person: Person) -> None:
+    ada, gate = await person("ada"), closed_gate(lab)
+    script = f"seq -f 'line %.0f of 300' 1 300\n{gate.wait}printf 'one\\ntwo\\n'\nsleep 60"
+    job = await _submitted(ada, script, name="followed")
+    page = ada.page
+    await page.goto(f"/c/{ada.user.cluster}/jobs/{job}")
+    output, follow = page.get_by_role("log"), page.get_by_role("checkbox", name="Follow")
+    await expect(output).to_contain_text("line 300 of 300")
+    await expect(output).to_have_attribute("aria-live", "off")
+    # Not all lines are in the page.
+    await expect(output).to_have_accessible_description(re.compile(r"^Lines \d{2,3} to 300 of 300; scroll for the rest$"))
+    assert not await violations(page)
+
+    # Those before may have come by the stream, too.
+    said = page.get_by_role("status").filter(has_text=re.compile(r"^(2|302) new lines of output$"))
+    gate.open()
+    await expect(output).to_contain_text("two")
+    await expect(said).to_have_count(1)
+
+    await expect(follow).to_be_checked()
+    await page.get_by_label("Find in the loaded part").fill("line 299")
+    await expect(page.get_by_role("status").filter(has_text="1 line matches. Follow is off")).to_have_count(1)
+    await expect(follow).not_to_be_checked()
+    await ada.user.cancel(job)
 
 
 async def test_a_filtered_list_is_in_its_address_and_many_are_cancelled_once(person: Person) -> None:

@@ -7,6 +7,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import type { SharedJob } from "../api/schema";
 import type { OutputChoice } from "../jobs/output/OutputView";
 import { text } from "../texts";
+import { Announcer } from "../ui/announcements";
 import { Empty } from "../ui/Empty";
 import { exact, short } from "../ui/format";
 import { UserText } from "../ui/UserText";
@@ -36,6 +37,7 @@ function Frame({ children }: { children: ReactNode }) {
         <Link to="/sign-in">{text("shared_links.page.sign_in")}</Link>
       </header>
       <main className={classes.main}>{children}</main>
+      <Announcer />
     </div>
   );
 }

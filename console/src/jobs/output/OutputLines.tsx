@@ -1,8 +1,10 @@
 /** The lines in sight. Scrolled up it stays where it is, whatever comes; at its end it follows. */
 
+import { VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
+import { useCallback, useEffect, useId, useImperativeHandle, useLayoutEffect, useRef, type Ref } from "react";
 import { text } from "../../texts";
+import { count } from "../../ui/format";
 import { PLAIN, styleAfter, type Style } from "./ansi";
 import { OutputRow } from "./OutputRow";
 import classes from "./output.module.css";
@@ -37,6 +39,7 @@ interface Props {
 
 export function OutputLines({ ref, store, wrap, find, current, following, setFollowing }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
+  const range = useId();
   const { rows } = store;
   const lastTop = useRef(0);
   const { first } = rows;
@@ -84,28 +87,47 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
 
   let style = items.length === 0 ? PLAIN : styleAt(rows, firstShown);
   return (
-    <div ref={scroller} className={classes.scroller} onScroll={scrolled} tabIndex={0} role="log" aria-live="off" aria-label={text("job.output.lines")}>
-      <div className={classes.rows} data-wrap={wrap} style={{ height: virtualizer.getTotalSize() }}>
-        {items.map((item) => {
-          const row = rows.at(item.index);
-          if (row === undefined) return null;
-          const own = style;
-          style = styleAfter(style, row.text);
-          return (
-            <div
-              key={item.key}
-              data-index={item.index}
-              {...(wrap ? { ref: virtualizer.measureElement } : {})}
-              className={classes.row}
-              style={{ transform: `translateY(${item.start}px)` }}
-            >
-              <OutputRow text={row.text} style={own} continued={row.continued} find={find} current={item.index === current} />
-            </div>
-          );
-        })}
+    <>
+      <VisuallyHidden id={range}>{items.length < rows.length ? shownLines(store, firstShown, lastShown) : null}</VisuallyHidden>
+      <div
+        ref={scroller}
+        className={classes.scroller}
+        onScroll={scrolled}
+        tabIndex={0}
+        role="log"
+        aria-live="off"
+        aria-label={text("job.output.lines")}
+        aria-describedby={range}
+      >
+        <div className={classes.rows} data-wrap={wrap} style={{ height: virtualizer.getTotalSize() }}>
+          {items.map((item) => {
+            const row = rows.at(item.index);
+            if (row === undefined) return null;
+            const own = style;
+            style = styleAfter(style, row.text);
+            return (
+              <div
+                key={item.key}
+                data-index={item.index}
+                {...(wrap ? { ref: virtualizer.measureElement } : {})}
+                className={classes.row}
+                style={{ transform: `translateY(${item.start}px)` }}
+              >
+                <OutputRow text={row.text} style={own} continued={row.continued} find={find} current={item.index === current} />
+              </div>
+            );
+          })}
+        </div>
       </div>
-    </div>
+    </>
   );
+}
+
+/** Which lines are in the page, where not all of them are: a reader comes to their end without a sign of more. */
+function shownLines({ rows, size }: OutputStore, first: number, last: number): string {
+  const { from, to, lines } = rows.linesOf(first, last);
+  const key = rows.begin > 0 || rows.end < size ? "job.output.lines_shown_of_part" : "job.output.lines_shown";
+  return text(key, { from: count(from), to: count(to), lines: count(lines) });
 }
 
 /** The colours that are in force at a row, from the rows just before it. */

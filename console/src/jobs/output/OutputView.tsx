@@ -3,6 +3,7 @@
 import { Button, Checkbox, SegmentedControl } from "@mantine/core";
 import { useMemo, useRef, useState } from "react";
 import { text } from "../../texts";
+import { useAnnounced } from "../../ui/announcements";
 import { bytes, count, short } from "../../ui/format";
 import { Empty } from "../../ui/Empty";
 import { ProblemView } from "../../ui/ProblemView";
@@ -13,6 +14,7 @@ import classes from "./output.module.css";
 import type { OutputSource, StreamName } from "./source";
 import type { OutputStore } from "./store";
 import { useFirstFound } from "./useFirstFound";
+import { useNewLines } from "./useNewLines";
 import { useOutput } from "./useOutput";
 
 export interface OutputChoice {
@@ -40,12 +42,25 @@ export function OutputView({ source, running, hasErrors, choice, choose }: Props
   const found = finder.found(store.rows);
   const [current, setCurrent] = useState(-1);
   const row = current < 0 ? undefined : found[Math.min(current, found.length - 1)];
+  // Whether the search has just turned Follow off, by going to a line.
+  const [turnedOff, setTurnedOff] = useState(false);
+  const matches = choice.find === "" ? "" : foundText(found.length, current);
+  // Lines that come change the number, too; it is not said again for them.
+  useAnnounced(turnedOff && !following ? text("job.output.found_not_following", { found: matches }) : matches, `${current} ${choice.find}`);
+  useNewLines(store, following && source.live !== null);
 
   useFirstFound(finder, found, store.state === "ready", show);
 
   function show(at: number): void {
+    setTurnedOff(following && source.live !== null);
     setFollowing(false);
     lines.current?.show(at);
+  }
+
+  function change(find: string): void {
+    setTurnedOff(false);
+    setCurrent(-1);
+    choose({ find });
   }
 
   function step(by: number): void {
@@ -72,12 +87,8 @@ export function OutputView({ source, running, hasErrors, choice, choose }: Props
             data={["stdout", "stderr"]}
           />
         ) : null}
-        <FindBox find={choice.find} change={(find) => { setCurrent(-1); choose({ find }); }} step={step} />
-        {choice.find === "" ? null : (
-          <span className={classes.found} role="status">
-            {text(current < 0 ? "job.output.matches" : "job.output.found", { at: count(Math.min(current, found.length - 1) + 1), count: found.length, shown: found.length >= MOST_FOUND ? `${count(MOST_FOUND)}+` : count(found.length) })}
-          </span>
-        )}
+        <FindBox find={choice.find} change={change} step={step} />
+        {choice.find === "" ? null : <span className={classes.found}>{matches}</span>}
         <Button variant="default" onClick={() => void jump("start")}>{text("job.output.start")}</Button>
         <Button variant="default" onClick={() => void jump("end")}>{text("job.output.end")}</Button>
         {source.live === null ? null : (
@@ -105,6 +116,13 @@ export function OutputView({ source, running, hasErrors, choice, choose }: Props
       <StatusLine store={store} running={running} open={open} />
     </section>
   );
+}
+
+/** How many lines match, and at which of them the search stands; at none below 0. */
+function foundText(found: number, current: number): string {
+  const shown = found >= MOST_FOUND ? `${count(MOST_FOUND)}+` : count(found);
+  if (current < 0) return text("job.output.matches", { count: found, shown });
+  return text("job.output.found", { at: count(Math.min(current, found - 1) + 1), count: found, shown });
 }
 
 interface StatusProps {

@@ -74,6 +74,15 @@ describe("rows of an output", () => {
     }
   });
 
+  it("know the numbers of their lines, of which one may have several rows", () => {
+    const rows = new OutputRows();
+    rows.append(`one\n${"y".repeat(2 * ROW_CHARACTERS + 5)}\nthree\nfour\n`, 1);
+
+    expect(rows.length).toBe(6);
+    expect(rows.linesOf(0, 2)).toEqual({ from: 1, to: 2, lines: 4 });
+    expect(rows.linesOf(3, 5)).toEqual({ from: 2, to: 4, lines: 4 });
+  });
+
   it("come before others, joined where a line goes on", () => {
     const text = "one\ntwo\nthree and\nfour\n";
     const all = bytes(text);

@@ -52,6 +52,20 @@ export class OutputRows {
     return this.rows[index];
   }
 
+  /**
+   * The numbers of the lines of two rows, and how many lines there are, all counted from the first line that is kept. A
+   * line that goes on in further rows is one.
+   */
+  linesOf(first: number, last: number): { from: number; to: number; lines: number } {
+    let [from, to, lines] = [0, 0, 0];
+    for (let index = 0; index < this.rows.length; index += 1) {
+      if (index === 0 || !this.rows[index]?.continued) lines += 1;
+      if (index === first) from = lines;
+      if (index === last) to = lines;
+    }
+    return { from, to, lines };
+  }
+
   /** Text behind the last row, which ends before the byte `end`. Returns how many rows went at the beginning. */
   append(text: string, end: number): number {
     if (text !== "") {

@@ -33,6 +33,8 @@ export class OutputStore {
   ended = false;
   /** When the end was read last, in ms since 1970; null before. */
   readAt: number | null = null;
+  /** How many lines the stream has brought to their ends. */
+  linesCame = 0;
   /** New whenever something changed. */
   version = 0;
   private readonly watchers = new Set<() => void>();
@@ -147,6 +149,7 @@ export class OutputStore {
       this.streamed = end;
       this.size = Math.max(this.size, end);
       this.inFrame += message.data.length;
+      this.linesCame += message.data.split("\n").length - 1;
     }
     this.tell();
   }
