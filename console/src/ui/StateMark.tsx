@@ -1,8 +1,8 @@
 /** The state of a job: a word, a shape and a colour, so that the colour is never alone. Slurm's own word is its title. */
 
-import { text } from "../texts";
 import classes from "./StateMark.module.css";
 import { stateGroup, type StateGroup } from "./jobStates";
+import { stateWord } from "./stateWord";
 
 const SHAPES: Record<StateGroup, string> = {
   waiting: "◔",
@@ -23,7 +23,7 @@ export function StateMark({ state, word }: Props) {
   const group = stateGroup(state);
   return (
     <span className={classes.mark} data-state={group} title={state}>
-      <span aria-hidden>{SHAPES[group]}</span> {word ?? text(`ui.states.${group}`)}
+      <span aria-hidden>{SHAPES[group]}</span> {word ?? stateWord(state)}
     </span>
   );
 }

@@ -3,7 +3,7 @@
 import type { StepView } from "../api/schema";
 import { text } from "../texts";
 import { StateMark } from "../ui/StateMark";
-import { stateGroup } from "../ui/jobStates";
+import { stateWord } from "../ui/stateWord";
 import { stepLikeJob } from "./runs";
 
 /** The word of a step's state. */
@@ -14,7 +14,7 @@ export function stepWord(step: StepView): string {
     case "unknown":
       return text(`workflows.state.${step.state}`);
     default:
-      return text(`ui.states.${stateGroup(stepLikeJob(step))}`);
+      return stateWord(stepLikeJob(step));
   }
 }
 

@@ -32,7 +32,7 @@ function Content({ cluster, close }: { cluster: string; close: () => void }) {
   const [chosen, setChosen] = useState(0);
   const list = useId();
   const box = useRef<HTMLDivElement>(null);
-  const { entries, searching } = useEntries(cluster, typed);
+  const { entries, searching, failed } = useEntries(cluster, typed);
   const shown = ranked(typed, entries);
   const active = Math.min(chosen, shown.length - 1);
 
@@ -92,7 +92,7 @@ function Content({ cluster, close }: { cluster: string; close: () => void }) {
         <Groups list={list} shown={shown} active={active} run={run} choose={setChosen} />
       </div>
       <Text size="sm" c="dimmed" px="md" py={8} role="status" className={classes.status}>
-        {searching ? text("app.palette.searching") : text("app.palette.count", { count: shown.length })}
+        {searching ? text("app.palette.searching") : text(failed ? "app.palette.count_failed" : "app.palette.count", { count: shown.length })}
       </Text>
     </>
   );

@@ -7,9 +7,7 @@ import { useFeed, useLiveEvents } from "../../live/useLive";
 import { jobsPage, jobsQuery } from "../queries";
 import { isComplete, withHistory, withPage, type JobList } from "./list";
 import { applyEvents, listSource, PAGE, updateList } from "./listUpdates";
-
-/** How far back the list reads, unless somebody asks for more. */
-const USUAL_DAYS = 7;
+import { beginning } from "./since";
 
 export interface Jobs {
   query: UseQueryResult<JobList>;
@@ -40,15 +38,6 @@ export function useJobs(cluster: string, sinceDay?: string): Jobs {
   useEffect(() => feed.onReset(() => void refetch()), [feed, refetch]);
   const rest = useRest(queries, cluster, since.toISOString(), query.data);
   return { query, ...rest, since };
-}
-
-/** The beginning of a day; without one that of the usual time. Never later than the usual one: less is filtered. */
-function beginning(day: string | undefined): Date {
-  const usual = new Date();
-  usual.setHours(0, 0, 0, 0);
-  usual.setDate(usual.getDate() - USUAL_DAYS);
-  const wanted = day === undefined ? usual : new Date(`${day}T00:00:00`);
-  return wanted < usual ? wanted : usual;
 }
 
 /** Reads the pages after the first, one after the other: of what Slurm remembers, then of the accounting. */

@@ -73,6 +73,8 @@ export const app = {
     searching: "Searching jobs",
     count_one: "{{count}} result",
     count_other: "{{count}} results",
+    count_failed_one: "{{count}} result. Jobs could not be searched",
+    count_failed_other: "{{count}} results. Jobs could not be searched",
     kind: {
       page: "Pages",
       act: "Actions on this page",
