@@ -40,7 +40,7 @@ async def give_role(page: Page, user: str, role: str) -> None:
 
 
 async def secret_of(page: Page) -> str:
-    secret: str = await page.get_by_test_id("secret").inner_text()
+    secret: str = await page.get_by_test_id("secret").input_value()
     await page.get_by_role("button", name="I have copied it").click()
     return secret
 

@@ -30,8 +30,10 @@ async def _made(page: Page, name: str, *, script: bool = False) -> str:
     """Create a link to the job of the page that shows its output, and leave its list open."""
     await page.get_by_role("button", name="Share").click()
     await page.get_by_role("button", name="Create link").click()
-    await page.get_by_label("Name", exact=True).fill(name)
     output = page.get_by_role("dialog").get_by_role("checkbox", name="Output")
+    # Whoever uses the keyboard comes to what it shows, and not behind it.
+    await expect(output).to_be_focused()
+    await page.get_by_label("Name", exact=True).fill(name)
     await expect(output).not_to_be_checked()
     await expect(page.get_by_text("The output is shown as the job wrote it")).to_be_visible()
     await output.check()
@@ -40,8 +42,13 @@ async def _made(page: Page, name: str, *, script: bool = False) -> str:
     await shown_script.set_checked(script)
     assert not await violations(page)
     await page.get_by_role("button", name="Create link").dblclick()
-    address: str = await page.get_by_test_id("secret").inner_text()
+    address: str = await page.get_by_test_id("secret").input_value()
     await expect(page.get_by_text("Anyone with this address can see the job")).to_be_visible()
+    made = page.get_by_role("dialog", name="New link to job")
+    await expect(made.get_by_role("textbox", name="New link to job")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(made.get_by_role("button", name="Copy")).to_be_focused()
+    assert not await violations(page)
     await page.get_by_role("button", name="I have copied it").click()
     await expect(page.get_by_role("button", name=f"Revoke {name}")).to_have_count(1)
     return address
@@ -91,6 +98,26 @@ async def test_a_link_shows_a_job_to_whoever_has_it_until_it_is_revoked(
         f"{lab.gateway_url}/v1/shared-job/script",
     }
     assert all(each.headers["authorization"] == f"Bearer {secret}" for each in to_api)
+
+
+async def test_copying_a_link_says_whether_it_was_copied(person: Person) -> None:
+    ada = await person("ada")
+    await _finished(ada, "echo shared output", name="copied")
+    page = ada.page
+    await page.get_by_role("button", name="Share").click()
+    await page.get_by_role("button", name="Create link").click()
+    await page.get_by_role("button", name="Create link").click()
+    made = page.get_by_role("dialog", name="New link to job")
+    address = await made.get_by_role("textbox").input_value()
+    said = made.get_by_role("status")
+    await page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('denied')); }")
+    await made.get_by_role("button", name="Copy").press("Enter")
+    await expect(said).to_have_text("Not copied: the browser did not allow it. Select the text and copy it.")
+
+    await page.evaluate("() => { navigator.clipboard.writeText = async (text) => { window.copied = text; }; }")
+    await made.get_by_role("button", name="Not copied").press("Enter")
+    await expect(said).to_have_text("Copied")
+    assert await page.evaluate("window.copied") == address
 
 
 async def test_a_link_is_read_without_the_session_of_whoever_opens_it(person: Person) -> None:

@@ -62,6 +62,7 @@ export function OwnTokensPage() {
       {making ? (
         <NewTokenDialog
           title={text("people.tokens.new")}
+          made={text("people.tokens.made")}
           scopes={SCOPES}
           lifetime={TOKEN_LIFETIMES[2]}
           make={make}

@@ -25,6 +25,7 @@ export function NewLinkDialog({ target, made, close }: Props) {
   return (
     <SecretDialog
       title={text("shared_links.make_title", { number: target.job })}
+      made={text("shared_links.made_title", { number: target.job })}
       verb={text("shared_links.make")}
       ready
       make={async (key) => {
@@ -42,8 +43,9 @@ export function NewLinkDialog({ target, made, close }: Props) {
         onChange={(chosen) => setShows(SHOWN.filter((each) => chosen.includes(each)))}
       >
         <Group gap="md" mt={4}>
-          {SHOWN.map((each) => (
-            <Checkbox key={each} value={each} label={text(`shared_links.shown.${each}`)} />
+          {SHOWN.map((each, at) => (
+            // The focus begins before what the link shows, so that nobody creates one without having met it.
+            <Checkbox key={each} value={each} label={text(`shared_links.shown.${each}`)} data-autofocus={at === 0 || undefined} />
           ))}
         </Group>
       </Checkbox.Group>
@@ -54,7 +56,6 @@ export function NewLinkDialog({ target, made, close }: Props) {
         description={text("shared_links.name_details")}
         value={name}
         maxLength={64}
-        data-autofocus
         onChange={(event) => setName(event.currentTarget.value)}
       />
     </SecretDialog>

@@ -1,8 +1,9 @@
 /** A problem: what happened, what to do, and the request id to copy. */
 
-import { Alert, Button, Code, CopyButton, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { asProblem, NO_ANSWER, type Problem } from "../api/problem";
 import { text } from "../texts";
+import { CopyButton } from "./CopyButton";
 import { UserText } from "./UserText";
 
 interface Props {
@@ -52,12 +53,8 @@ function details(problem: Problem): string {
 
 function RequestId({ id }: { id: string }) {
   return (
-    <CopyButton value={id}>
-      {({ copied, copy }) => (
-        <Button variant="default" onClick={copy}>
-          {copied ? text("ui.copied") : text("ui.request_id")} <Code ml={6}>{id.slice(0, 12)}</Code>
-        </Button>
-      )}
+    <CopyButton value={id} label={text("ui.request_id")}>
+      <Code ml={6}>{id.slice(0, 12)}</Code>
     </CopyButton>
   );
 }

@@ -22,6 +22,7 @@ export function AgentKeyDialog({ cluster, close }: { cluster: Cluster; close: ()
   return (
     <SecretDialog
       title={text("people.clusters.key")}
+      made={text("people.clusters.made_key")}
       verb={text("people.clusters.make_key")}
       ready
       make={rotate}

@@ -35,6 +35,7 @@ export function InviteDialog({ close }: { close: () => void }) {
   return (
     <SecretDialog
       title={text("people.invite.title")}
+      made={text("people.invite.made")}
       verb={text("people.invite.verb")}
       ready={ADDRESS.test(email.trim())}
       make={invite}

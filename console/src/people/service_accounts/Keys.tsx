@@ -54,6 +54,7 @@ export function Keys({ account }: { account: ServiceAccount }) {
       {asked?.act === "make" ? (
         <NewTokenDialog
           title={text("people.keys.make", { name: visible(account.name) })}
+          made={text("people.keys.made", { name: visible(account.name) })}
           scopes={account.scopes ?? SCOPES}
           lifetime={TOKEN_LIFETIMES[3]}
           make={make}

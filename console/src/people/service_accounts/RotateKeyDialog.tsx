@@ -34,6 +34,7 @@ export function RotateKeyDialog({ account, token, done, close }: Props) {
   return (
     <SecretDialog
       title={text("people.keys.rotate")}
+      made={text("people.keys.made", { name: visible(account) })}
       verb={text("people.keys.rotate")}
       ready
       make={rotate}

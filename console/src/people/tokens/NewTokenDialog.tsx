@@ -16,6 +16,8 @@ export interface NewToken {
 
 interface Props {
   title: string;
+  /** The title where its secret is shown. */
+  made: string;
   scopes: readonly Scope[];
   lifetime: (typeof TOKEN_LIFETIMES)[number];
   /** Makes it, and returns its secret. */
@@ -23,7 +25,7 @@ interface Props {
   close: () => void;
 }
 
-export function NewTokenDialog({ title, scopes: choices, lifetime, make, close }: Props) {
+export function NewTokenDialog({ title, made, scopes: choices, lifetime, make, close }: Props) {
   const [name, setName] = useState("");
   const [seconds, setSeconds] = useState<number>(lifetime);
   const [scopes, setScopes] = useState<Scope[] | null>(null);
@@ -31,6 +33,7 @@ export function NewTokenDialog({ title, scopes: choices, lifetime, make, close }
   return (
     <SecretDialog
       title={title}
+      made={made}
       verb={text("people.tokens.make")}
       ready={complete}
       make={(key) => make({ name: name.trim(), expires_in_seconds: seconds, ...(scopes === null ? {} : { scopes }) }, key)}

@@ -12,6 +12,7 @@ export const shared_links = {
   made_by: "created by",
   make: "Create link",
   make_title: "Create a link to job {{number}}",
+  made_title: "New link to job {{number}}",
   always: "The link always shows the name, the state and the times of the job, and what it requested and used.",
   output_details: "The output is shown as the job wrote it, and the script as you submitted it, with whatever names, paths and secrets they hold.",
   shows: "Also show",

@@ -8,6 +8,8 @@ export const ui = {
   fault: "This page has an error",
   copied: "Copied",
   copy: "Copy",
+  not_copied: "Not copied",
+  not_copied_details: "Not copied: the browser did not allow it. Select the text and copy it.",
   request_id: "Copy request ID",
   keep: "Go back",
   acts_of: "Actions for {{of}}",

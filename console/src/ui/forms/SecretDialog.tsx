@@ -1,18 +1,21 @@
 /** Makes something with a secret: a form, and afterwards the secret, which is shown once and kept nowhere. */
 
-import { Button, Code, CopyButton, Group, Stack, Text } from "@mantine/core";
+import { Button, Group, Stack, Text, Textarea } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState, type CSSProperties, type ReactNode } from "react";
 import { ProblemError } from "../../api/problem";
 import { text } from "../../texts";
+import { CopyButton } from "../CopyButton";
 import { FormDialog } from "./FormDialog";
 import { Dialog } from "../Dialog";
 
 /** Each character as it is: ligatures would hide some. */
-const SECRET: CSSProperties = { overflowWrap: "anywhere", whiteSpace: "pre-wrap", fontVariantLigatures: "none" };
+const SECRET: CSSProperties = { fontFamily: "var(--mantine-font-family-monospace)", wordBreak: "break-all", fontVariantLigatures: "none" };
 
 interface Props {
   title: string;
+  /** The title where the secret is shown, such as "New token". */
+  made: string;
   /** The fields of the form. */
   children: ReactNode;
   verb: string;
@@ -25,7 +28,7 @@ interface Props {
   close: () => void;
 }
 
-export function SecretDialog({ title, children, verb, ready, make, advice, close }: Props) {
+export function SecretDialog({ title, made, children, verb, ready, make, advice, close }: Props) {
   const [key, setKey] = useState(() => crypto.randomUUID());
   // The cache of mutations would keep the secret; the component forgets it when it closes.
   const [secret, setSecret] = useState<string | null>(null);
@@ -36,7 +39,7 @@ export function SecretDialog({ title, children, verb, ready, make, advice, close
     },
     gcTime: 0,
   });
-  if (secret !== null) return <Once title={title} secret={secret} advice={advice} close={close} />;
+  if (secret !== null) return <Once title={made} secret={secret} advice={advice} close={close} />;
   return (
     <FormDialog title={title} verb={verb} ready={ready} sending={making} close={close}>
       {children}
@@ -55,17 +58,20 @@ function Once({ title, secret, advice, close }: { title: string; secret: string;
           </Text>{" "}
           {advice}
         </Text>
-        <Code block style={SECRET} data-testid="secret">
-          {secret}
-        </Code>
+        <Textarea
+          aria-label={title}
+          value={secret}
+          readOnly
+          spellCheck={false}
+          autoComplete="off"
+          autosize
+          styles={{ input: SECRET }}
+          data-testid="secret"
+          data-autofocus
+          onFocus={(event) => event.currentTarget.select()}
+        />
         <Group justify="flex-end" gap="xs">
-          <CopyButton value={secret}>
-            {({ copied, copy }) => (
-              <Button onClick={copy} data-autofocus>
-                {copied ? text("ui.copied") : text("ui.copy")}
-              </Button>
-            )}
-          </CopyButton>
+          <CopyButton value={secret} variant="filled" />
           <Button variant="default" onClick={close}>
             {text("ui.secret.done")}
           </Button>
