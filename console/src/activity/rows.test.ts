@@ -9,7 +9,18 @@ describe("the row of an event", () => {
   test("of a job leads to the job, and tells its owner", () => {
     const row = rowOf(event({ kind: "job.failed", job_id: "7", name: "fit", user: "ada", state: "FAILED", exit_code: 2 }));
 
-    expect(row).toMatchObject({ subject: "7 fit", who: "ada", details: "FAILED · exit 2", target: { page: "job", job: "7" } });
+    expect(row).toMatchObject({ subject: "7 fit", who: "ada", details: "Failed · exit code 2", target: { page: "job", job: "7" } });
+  });
+
+  test("of a job has the words of all pages for its state, and for why it failed or is held", () => {
+    const details = (fact: object) => rowOf(event({ kind: "job.changed", job_id: "7", ...fact })).details;
+
+    expect(details({ state: "RUNNING", nodes: ["compute-xs-og4zk"] })).toBe("Running · compute-xs-og4zk");
+    expect(details({ state: "PENDING", reason: "JobHeldUser" })).toBe("Waiting · Held by its owner");
+    expect(details({ state: "PENDING", reason: "Priority" })).toBe("Waiting");
+    expect(details({ state: "TIMEOUT" })).toBe("Failed · It reached its time limit");
+    expect(details({ state: "COMPLETED", exit_code: 0 })).toBe("Done");
+    expect(details({})).toBe("");
   });
 
   test("of an act tells who acted, and not whose job it is", () => {

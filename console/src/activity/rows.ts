@@ -1,9 +1,13 @@
 /** Events as rows: what happened, to what, by whom, and the page of what it happened to. */
 
 import * as v from "valibot";
+import { isHeld } from "../jobs/bulk/plan";
+import { endingOf } from "../jobs/job/ending";
 import type { EventRecord } from "../live/event";
 import { text } from "../texts";
 import { count, money } from "../ui/format";
+import { reasonWord } from "../ui/reasonWord";
+import { stateWord } from "../ui/stateWord";
 
 /** Where an event leads to. */
 export type Target =
@@ -107,7 +111,7 @@ function detailsOf(data: Data): string {
   switch (groupOf(data.kind)) {
     case "job":
       if (data.kind === "job.staged") return `${data.direction} ${data.files ?? 0}${data.failed_files > 0 ? `, ✕ ${data.failed_files}` : ""}`;
-      return [data.state, data.exit_code ? `exit ${data.exit_code}` : "", data.nodes.join(", ")].filter(Boolean).join(" · ");
+      return jobDetails(data);
     case "action":
       return [data.tasks, data.detail].filter(Boolean).join(" · ");
     case "run":
@@ -129,6 +133,29 @@ function detailsOf(data: Data): string {
       return [data.message, data.reason, data.before && data.after ? `${data.before} → ${data.after}` : data.detail]
         .filter(Boolean)
         .join(" · ");
+  }
+}
+
+/** The state of a job as all pages tell it, with what else is known of it. */
+function jobDetails({ state, reason, exit_code, nodes }: Data): string {
+  const why = isHeld({ reason }) ? reasonWord(reason) : causeOf({ state, reason });
+  const code = exit_code ? text("job.ending.code", { code: exit_code }) : "";
+  return [state && stateWord(state), why, code, nodes.join(", ")].filter(Boolean).join(" · ");
+}
+
+/** Why a job failed, where its state alone tells it. */
+function causeOf(job: { state: string; reason: string }): string {
+  const cause = endingOf(job)?.cause;
+  switch (cause) {
+    case "memory":
+    case "time":
+    case "deadline":
+    case "worker_lost":
+    case "worker_boot":
+    case "files":
+      return text(`job.ending.${cause}`);
+    default:
+      return "";
   }
 }
 

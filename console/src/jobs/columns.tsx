@@ -7,6 +7,7 @@ import { count, percent } from "../ui/format";
 import { UserText } from "../ui/UserText";
 import { stateGroup, STATE_GROUPS } from "../ui/jobStates";
 import { Elapsed, Moment } from "../ui/Moment";
+import { reasonWord } from "../ui/reasonWord";
 import { RowLink } from "../ui/tables/RowLink";
 import { StateMark } from "../ui/StateMark";
 import { jobAddress } from "./address";
@@ -81,7 +82,11 @@ function names({ cluster, toggle }: ColumnActions): JobColumn[] {
       width: "minmax(140px, 2fr)",
       usual: true,
       cell: (row) =>
-        row.kind === "array" ? <ArrayCounts counts={row.counts} /> : <UserText cut>{row.job.nodes?.length ? row.job.nodes.join(", ") : (row.job.reason ?? "")}</UserText>,
+        row.kind === "array" ? (
+          <ArrayCounts counts={row.counts} />
+        ) : (
+          <UserText cut>{row.job.nodes?.length ? row.job.nodes.join(", ") : reasonWord(row.job.reason ?? "")}</UserText>
+        ),
     },
   ];
 }

@@ -32,6 +32,14 @@ export const ui = {
     failed: "Failed",
     cancelled: "Cancelled",
   },
+  reasons: {
+    BeginTime: "Not before its begin time",
+    Dependency: "Waits for other jobs",
+    JobHeldAdmin: "Held by an admin",
+    JobHeldUser: "Held by its owner",
+    Priority: "Behind other jobs",
+    Resources: "Waits for workers",
+  },
   chart: {
     legend: "Values at {{time}}",
     numbers: "Show as a table",
