@@ -11,6 +11,11 @@ from browser.live_pages import JOB
 from browser.people import Visitor, signed_in
 from browser.playwright_api import Browser, expect
 
+_NOTE_TEXTS = """(element) => {
+  window.texts = [];
+  new MutationObserver(() => window.texts.push(element.textContent)).observe(element, { subtree: true, childList: true, characterData: true });
+}"""
+"""Notes each text that an element has from now on."""
 _ENGLISH_DATE = re.compile("^(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, ")
 
 
@@ -67,6 +72,54 @@ async def test_the_palette_goes_anywhere_by_keyboard_alone(person: Person) -> No
     await expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_the_palette_tells_of_jobs_as_all_pages_do_once_it_has_searched(person: Person) -> None:
+    ada = await person("ada")
+    job = (await ada.user.submit("#!/bin/sh\ntrue\n", {"name": "to-be-found", "hold": True, **JOB})).job_id
+    page = ada.page
+    await page.goto("/c/main/files")
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    await page.keyboard.press("Control+k")
+    dialog = page.get_by_role("dialog")
+    told = dialog.get_by_role("status")
+    await expect(told).to_have_text(re.compile(r"^\d+ results?$"))
+    await told.evaluate(_NOTE_TEXTS)
+
+    await page.keyboard.type("to-be-found")
+
+    await expect(dialog.get_by_role("option", name=re.compile(rf"^to-be-found\s*#{job} · ada · Waiting$"))).to_be_visible()
+    await expect(told).to_have_text("1 result")
+    assert await page.evaluate("() => window.texts.filter((each) => each === '0 results')") == []
+    await ada.user.cancel(job)
+
+
+async def test_another_page_begins_at_its_top(person: Person) -> None:
+    page = (await person("ada")).page
+    await page.set_viewport_size({"width": 1280, "height": 400})
+    await page.goto("/c/main/costs")
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    main, top = page.get_by_role("main"), "(element) => element.scrollTop"
+    await expect(page.get_by_label("Loading")).to_have_count(0)
+    await main.evaluate("(element) => element.scrollTo(0, 100)")
+    assert await main.evaluate(top) == 100
+    await page.get_by_role("navigation", name="Pages").get_by_role("link", name="Fleet").click()
+    heading = page.get_by_role("heading", name="Fleet", level=1)
+    await expect(heading).to_be_focused()
+
+    await expect(heading).to_be_in_viewport()
+    assert await main.evaluate(top) == 0
+    await expect(page.get_by_label("Loading")).to_have_count(0)
+
+    # What is in the address of the same page moves nothing.
+    period = page.get_by_role("radiogroup", name="Period").get_by_text("6 hours")
+    await main.evaluate("(element) => element.scrollTo(0, 100)")
+    await period.scroll_into_view_if_needed()
+    before = await main.evaluate(top)
+    await period.click()
+    await page.wait_for_url("**/fleet?range=6h")
+    assert before > 0
+    assert await main.evaluate(top) == before
 
 
 async def test_the_theme_is_kept(person: Person) -> None:

@@ -37,7 +37,20 @@ const tree = rootRoute.addChildren([
 ]);
 
 export function router(queries: QueryClient) {
-  return createRouter({ routeTree: tree, context: { queries }, defaultPreload: "intent", scrollRestoration: true });
+  let another = false;
+  // The pages scroll within the frame. Another one begins at its top; what changes the search of an address moves nothing.
+  const contentOfAnother = () => (another ? document.getElementById("content") : null);
+  const made = createRouter({
+    routeTree: tree,
+    context: { queries },
+    defaultPreload: "intent",
+    scrollRestoration: true,
+    scrollToTopSelectors: [contentOfAnother],
+  });
+  made.subscribe("onBeforeLoad", ({ pathChanged }) => {
+    another = pathChanged;
+  });
+  return made;
 }
 
 declare module "@tanstack/react-router" {
