@@ -4,6 +4,7 @@ import { Button, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { File as FileIcon, Folder } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
+import { nameOf } from "../files/paths";
 import { text } from "../texts";
 import { Dialog } from "../ui/Dialog";
 import { UserText } from "../ui/UserText";
@@ -51,10 +52,10 @@ function Browser({ cluster, pick, close }: Props) {
       <ul className={classes.picks} aria-busy={page.isPending}>
         {page.data?.folders.map((folder) => (
           <li key={folder}>
-            <button type="button" onClick={() => open(path === "" ? folder : `${path}/${folder}`)}>
+            <button type="button" onClick={() => open(folder)}>
               <Group gap={8} wrap="nowrap">
                 <Folder size={16} aria-label={text("submit.files.is_folder")} />
-                <UserText>{folder}</UserText>
+                <UserText>{nameOf(folder)}</UserText>
               </Group>
             </button>
           </li>
@@ -70,7 +71,7 @@ function Browser({ cluster, pick, close }: Props) {
             >
               <Group gap={8} wrap="nowrap">
                 <FileIcon size={16} aria-hidden />
-                <UserText>{file.path.slice(file.path.lastIndexOf("/") + 1)}</UserText>
+                <UserText>{nameOf(file.path)}</UserText>
               </Group>
               <span className="number">{bytes(file.size)}</span>
             </button>
