@@ -56,7 +56,10 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
   const { version } = store;
   useLayoutEffect(() => {
     const element = scroller.current;
-    if (following && element !== null) element.scrollTop = element.scrollHeight;
+    if (!following || element === null) return;
+    element.scrollTop = element.scrollHeight;
+    // The end is further up once rows at the beginning are gone: only a person who goes up from here ends the following.
+    lastTop.current = element.scrollTop;
   }, [following, version, wrap]);
   useImperativeHandle(ref, () => ({
     jump(where) {
