@@ -13,7 +13,8 @@ from browser.playwright_api import Browser, expect
 
 _NOTE_TEXTS = """(element) => {
   window.texts = [];
-  new MutationObserver(() => window.texts.push(element.textContent)).observe(element, { subtree: true, childList: true, characterData: true });
+  const note = () => window.texts.push(element.textContent);
+  new MutationObserver(note).observe(element, { subtree: true, childList: true, characterData: true });
 }"""
 """Notes each text that an element has from now on."""
 _ENGLISH_DATE = re.compile("^(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, ")
@@ -88,7 +89,9 @@ async def test_the_palette_tells_of_jobs_as_all_pages_do_once_it_has_searched(pe
 
     await page.keyboard.type("to-be-found")
 
-    await expect(dialog.get_by_role("option", name=re.compile(rf"^to-be-found\s*#{job} · ada · Waiting$"))).to_be_visible()
+    await expect(
+        dialog.get_by_role("option", name=re.compile(rf"^to-be-found\s*#{job} · ada · Waiting$"))
+    ).to_be_visible()
     await expect(told).to_have_text("1 result")
     assert await page.evaluate("() => window.texts.filter((each) => each === '0 results')") == []
     await ada.user.cancel(job)

@@ -129,7 +129,9 @@ async def test_an_output_that_is_followed_does_not_speak_with_each_line(lab: Sta
     await expect(output).to_contain_text("line 300 of 300")
     await expect(output).to_have_attribute("aria-live", "off")
     # Not all lines are in the page.
-    await expect(output).to_have_accessible_description(re.compile(r"^Lines \d{2,3} to 300 of 300; scroll for the rest$"))
+    await expect(output).to_have_accessible_description(
+        re.compile(r"^Lines \d{2,3} to 300 of 300; scroll for the rest$")
+    )
     assert not await violations(page)
 
     # Those before may have come by the stream, too.
