@@ -7,6 +7,7 @@ import { ResumeHint } from "../app/shell/PausedCluster";
 import { text } from "../texts";
 import { Confirm } from "../ui/forms/Confirm";
 import { UserText } from "../ui/UserText";
+import { money } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
 import { outlookOf, type Outlook } from "./outlook";
