@@ -30,9 +30,11 @@ from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
 from clusterra_contracts.rpc import slurm_scripts as slurm_scripts_rpc
 from clusterra_contracts.rpc import slurm_steps as slurm_steps_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
+from clusterra_contracts.rpc import webhooks as webhooks_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
+from clusterra_contracts.webhooks import DeliverFrom, Webhook, WebhookSecret
 from clusterra_contracts.versions import Announcement, Contracts
 
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
@@ -122,6 +124,19 @@ EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LAT
 
 SESSION = streams_rpc.SessionJob(job_id="42", uid=20001, worker="general-small-x7k2p")
 LOCAL_USER = edge_folders_rpc.LocalUser(uid=20001, gid=20001, groups=(30001,))
+
+WEBHOOK = Webhook(
+    id="wh_0123456789abcdef",
+    name="CI",
+    url="https://ci.acme.example/hooks/clusterra",
+    kinds=("job.failed", "run.*"),
+    clusters=("c1",),
+    users=("ada",),
+    secrets=(WebhookSecret(text="whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"),),  # noqa: S106
+    deliver_from=DeliverFrom(id="0123456789abcdef", time=MOMENT),
+    created_by="ada",
+    created_at=MOMENT,
+)
 
 EXAMPLES: dict[str, Wire] = {
     "job.pending.v7": QueueSnapshot(
@@ -426,6 +441,27 @@ EXAMPLES: dict[str, Wire] = {
     "history.read.v3": history_rpc.ReadHistory(kinds=("job.*",), complete_to=41, limit=50),
     "history.page.v4": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
+    "webhook.test.v1": webhooks_rpc.TestWebhook(webhook=WEBHOOK),
+    "webhook.attempt.v1": webhooks_rpc.Attempt(delivered=True, status=204, seconds=0.12),
+    "webhook.read.v1": webhooks_rpc.ReadDeliveries(webhook_id=WEBHOOK.id, failed_only=True, limit=20, cursor="12"),
+    "webhook.deliveries.v1": webhooks_rpc.DeliveryPage(
+        state="retrying",
+        failing_since=MOMENT,
+        next_attempt_at=LATER,
+        deliveries=(
+            webhooks_rpc.Delivery(
+                message_id="msg_0af7651916cd43dd8448eb211c80319c",
+                event_id=EVENT.id,
+                kind="job.failed",
+                cluster="c1",
+                subject="42",
+                time=MOMENT,
+                attempts=3,
+                last=webhooks_rpc.Attempt(delivered=False, status=503, answer_bytes=12, seconds=0.2),
+            ),
+        ),
+        cursor="11",
+    ),
     "usage.read.v2": usage_rpc.ReadUsage(uid=20001, mapped={"campus": 5001}),
     "usage.v2": usage_rpc.Usage(
         burn_rate_usd_per_hour=0.0816,

@@ -29,6 +29,8 @@ def test_parsers_reverse_the_builders(ref: ClusterRef, first: str, second: str) 
     assert subjects.parse(subjects.forget(ref, first)) == Subject("forget", ref, first)
     assert subjects.parse(subjects.event(ref, f"{first}.{second}")) == Subject("event", ref, f"{first}.{second}")
     assert subjects.parse_tenant(subjects.revocation(TenantRef(tenant=ref.tenant))).tenant == ref.tenant
+    assert subjects.parse_tenant(subjects.webhook_test(TenantRef(tenant=ref.tenant))).tenant == ref.tenant
+    assert subjects.parse_tenant(subjects.webhook_deliveries(TenantRef(tenant=ref.tenant))).tenant == ref.tenant
     assert subjects.parse_tenant(subjects.usage(TenantRef(tenant=ref.tenant))).tenant == ref.tenant
     assert ClusterRef.from_key(ref.key) == ref
 

@@ -28,6 +28,7 @@ from clusterra_contracts.rpc import slurm_rest as slurm_rest_rpc
 from clusterra_contracts.rpc import slurm_scripts as slurm_scripts_rpc
 from clusterra_contracts.rpc import slurm_steps as slurm_steps_rpc
 from clusterra_contracts.rpc import usage as usage_rpc
+from clusterra_contracts.rpc import webhooks as webhooks_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.versions import Announcement
@@ -112,6 +113,10 @@ REQUESTS: tuple[Request, ...] = (
     _edge("stream-cancel", streams_rpc.CancelStream, rpc.Done),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "events", ("gateway",)),
+    Request("webhook-test.{tenant}", webhooks_rpc.TestWebhook, webhooks_rpc.Attempt, "events", ("gateway",)),
+    Request(
+        "webhook-deliveries.{tenant}", webhooks_rpc.ReadDeliveries, webhooks_rpc.DeliveryPage, "events", ("gateway",)
+    ),
     Request("ledger.{tenant}.{cluster}.costs", costs_rpc.ReadCosts, costs_rpc.CostPage, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.job", costs_rpc.ReadJobCost, costs_rpc.JobCost, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.runs", costs_rpc.ReadRunCosts, costs_rpc.RunCosts, "events", ("gateway",)),

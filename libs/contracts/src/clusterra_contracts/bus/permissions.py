@@ -40,7 +40,7 @@ _DURABLES: Mapping[CentralService, tuple[Consumer, ...]] = {
     "events": tuple(each for each in CONSUMERS if each.name in (EVENTS_ARCHIVE, EVENTS_EDGE, EVENTS_LEDGER)),
 }
 """The durable consumers that each service pulls from and nobody else."""
-_LEASED = frozenset({"gateway", "proxy", "scaler"})
+_LEASED = frozenset({"gateway", "proxy", "scaler", "events"})
 """The services that share work by leases."""
 
 

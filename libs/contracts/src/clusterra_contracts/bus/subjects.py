@@ -53,6 +53,11 @@ def event(ref: ClusterRef, kind: str) -> str:
     return f"event.{ref.tenant}.{ref.cluster}.{kind}"
 
 
+def events_of_tenant(ref: TenantRef) -> str:
+    """The subjects of all events of a tenant's clusters."""
+    return f"event.{ref.tenant}.>"
+
+
 def edge_event(ref: ClusterRef, kind: str) -> str:
     """The subject of events of one kind that an edge-agent tells, in the control plane's account."""
     return f"edge-event.{ref.tenant}.{ref.cluster}.{kind}"
@@ -98,6 +103,16 @@ def usage(ref: TenantRef) -> str:
     return f"usage.{ref.tenant}"
 
 
+def webhook_test(ref: TenantRef) -> str:
+    """The subject of requests to the events service to test a webhook of a tenant."""
+    return f"webhook-test.{ref.tenant}"
+
+
+def webhook_deliveries(ref: TenantRef) -> str:
+    """The subject of requests to the events service about deliveries to a tenant's webhooks."""
+    return f"webhook-deliveries.{ref.tenant}"
+
+
 def revocation(ref: TenantRef) -> str:
     """The subject of what was taken from the credentials of a tenant without clusters."""
     return f"revocation.{ref.tenant}"
@@ -131,7 +146,7 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("ledger",): ("ledger", lambda rest: rest == 1),
 }
 
-TENANT_FAMILIES = frozenset({"usage", "revocation"})
+TENANT_FAMILIES = frozenset({"usage", "revocation", "webhook-test", "webhook-deliveries"})
 """The families of subjects that name a tenant and no cluster."""
 
 

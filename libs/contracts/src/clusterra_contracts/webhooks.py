@@ -1,0 +1,61 @@
+"""A webhook: an HTTPS address to which events of a tenant are delivered, signed by Standard Webhooks."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from clusterra_contracts.identity import Id, Moment, UserName, Wire
+
+WebhookId = Annotated[str, StringConstraints(pattern=r"^wh_[0-9a-f]{16}$")]
+WebhookName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
+KindFilter = Annotated[str, StringConstraints(pattern=r"^[a-z]{1,32}\.([a-z_]{1,64}|\*)$")]
+"""One kind of events such as `job.failed`, or all kinds of one family: `job.*`."""
+SecretText = Annotated[str, StringConstraints(pattern=r"^whsec_[A-Za-z0-9+/]{32,88}={0,2}$")]
+"""`whsec_` and 24 to 64 bytes in base64, as Standard Webhooks says."""
+
+MAX_URL_CHARACTERS = 2000
+MAX_SECRETS = 2
+"""The present secret, and the one before while its time is not over."""
+MAX_WEBHOOKS = 50
+"""Of one tenant."""
+
+
+class WebhookSecret(Wire):
+    """What deliveries are signed with."""
+
+    text: SecretText = Field(repr=False)
+    valid_until: Moment | None = None
+    """Of a secret that was rotated: until when deliveries are signed with it, too."""
+
+
+class DeliverFrom(Wire):
+    """From which event on a webhook gets events. A new `id` makes delivery begin again at `time`: a replay."""
+
+    id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
+    time: Moment
+
+
+class Webhook(Wire):
+    """The record of a webhook. The gateway alone writes it; the events service reads it, and delivers."""
+
+    id: WebhookId
+    name: WebhookName
+    url: Annotated[str, StringConstraints(max_length=MAX_URL_CHARACTERS)] = Field(repr=False)
+    """It may hold a password of the receiver's, in its path or query. It is in no log and in no event."""
+    kinds: Annotated[tuple[KindFilter, ...], Field(max_length=50)] = ()
+    """An event must be of one of these; empty: of any kind."""
+    clusters: Annotated[tuple[Id, ...], Field(max_length=100)] = ()
+    """Of one of these clusters; empty: of any cluster of the tenant."""
+    users: Annotated[tuple[UserName, ...], Field(max_length=100)] = ()
+    """About a job, a run or a session of one of these users; empty: also about what is nobody's."""
+    secrets: Annotated[tuple[WebhookSecret, ...], Field(min_length=1, max_length=MAX_SECRETS)] = Field(repr=False)
+    """The newest first."""
+    enabled: bool = True
+    deliver_from: DeliverFrom
+    created_by: str
+    created_at: Moment
+
+
+WebhookState = Literal["working", "retrying", "disabled"]
+"""`retrying`: the last attempt failed. `disabled`: an admin has stopped it, or the events service, after days of
+failures."""
