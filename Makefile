@@ -234,6 +234,7 @@ lint: $(VENV)/.installed console/node_modules/.installed console/openapi/node_mo
 	@$(CONSOLE_TYPES) | diff -u console/src/api/schema.d.ts - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/console_options.py | diff -u console/src/submit/script/options.json - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/settings_page.py | diff -u docs/operations/settings.md - || { echo "run 'make docs'"; exit 1; }
+	@$(BIN)/python tools/events_page.py | diff -u docs/reference/events.md - || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/command_reference.py check || { echo "run 'make docs'"; exit 1; }
 	@$(BIN)/python tools/link_check.py
 
@@ -246,6 +247,7 @@ docs: $(VENV)/.installed console/openapi/node_modules/.installed ## Regenerate t
 	@$(CONSOLE_TYPES) > $(VENV)/schema.d.ts && mv $(VENV)/schema.d.ts console/src/api/schema.d.ts
 	@$(BIN)/python tools/console_options.py > console/src/submit/script/options.json
 	@$(BIN)/python tools/settings_page.py > docs/operations/settings.md
+	@$(BIN)/python tools/events_page.py > docs/reference/events.md
 	@$(BIN)/python tools/command_reference.py write
 	@$(BIN)/python tools/monitoring_files.py
 

@@ -34,8 +34,8 @@ from clusterra_contracts.rpc import webhooks as webhooks_rpc
 from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState, ShapeTarget
 from clusterra_contracts.shapes import Catalogue, Shape
-from clusterra_contracts.webhooks import DeliverFrom, Webhook, WebhookSecret
 from clusterra_contracts.versions import Announcement, Contracts
+from clusterra_contracts.webhooks import DeliverFrom, Webhook, WebhookSecret
 
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 LATER = datetime(2026, 3, 1, 12, 5, 0, tzinfo=UTC)
@@ -132,7 +132,7 @@ WEBHOOK = Webhook(
     kinds=("job.failed", "run.*"),
     clusters=("c1",),
     users=("ada",),
-    secrets=(WebhookSecret(text="whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"),),  # noqa: S106
+    secrets=(WebhookSecret(text="whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"),),
     deliver_from=DeliverFrom(id="0123456789abcdef", time=MOMENT),
     created_by="ada",
     created_at=MOMENT,

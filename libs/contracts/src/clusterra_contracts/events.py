@@ -369,7 +369,8 @@ _FACTS = (
     SessionFact,
     RunFact,
 )
-_NAMES = {kind: fact.__name__ for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
+_MODELS = {kind: fact for fact in _FACTS for kind in get_args(fact.model_fields["kind"].annotation)}
+_NAMES = {kind: fact.__name__ for kind, fact in _MODELS.items()}
 
 KINDS: tuple[str, ...] = tuple(_NAMES)
 """The kinds of all facts that this release knows."""
@@ -423,6 +424,11 @@ class Event(Wire):
     def kind(self) -> str:
         """The kind of the fact."""
         return self.data.kind
+
+
+def fact_model(kind: str) -> type[Wire]:
+    """The model of the facts of a kind. Raises KeyError for a kind that this release does not know."""
+    return _MODELS[kind]
 
 
 def entity(fact: Fact) -> str:

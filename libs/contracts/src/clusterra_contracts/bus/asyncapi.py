@@ -13,9 +13,35 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from clusterra_contracts.bus.messages import PUBLICATIONS, REQUESTS
+from clusterra_contracts.event_kinds import MEANINGS, example
+from clusterra_contracts.events import Event, fact_model
 from clusterra_contracts.rpc.reply import Reply
 
 _REFERENCES = "#/components/schemas/{model}"
+_PARAMETERS = {
+    "tenant": "The id of a tenant: 1 to 39 lower-case letters, digits and `-`.",
+    "cluster": "The id of a cluster of the tenant, in the same form.",
+    "kind": "The kind of an event: two tokens, such as `job.failed`.",
+    "service": "The name of a service, such as `gateway`.",
+    "instance": "One process of the service.",
+}
+_SERVERS = {
+    "central": {
+        "host": "nats.example:4222",
+        "protocol": "nats",
+        "description": "The NATS servers of the central side, in operator mode. Each cluster has an account of its own,"
+        " which shares nothing with those of other clusters. Edge-agents connect to it; the services are in the"
+        " account of the control plane. Each login may publish and subscribe to what its permissions name, and to"
+        " nothing else.",
+        "security": [{"$ref": "#/components/securitySchemes/login"}],
+    }
+}
+_SECURITY = {
+    "login": {
+        "type": "asymmetricEncryption",
+        "description": "A user JWT of limited life, and the nkey (Ed25519) that signs the server's nonce.",
+    }
+}
 
 
 def document() -> dict[str, Any]:
@@ -32,6 +58,8 @@ def document() -> dict[str, Any]:
     for publication in PUBLICATIONS:
         name = _channel_name(publication.address)
         channels[name] = _channel(publication.address, {"message": publication.message}, references)
+        if publication.message is Event and publication.sender == "*":
+            channels[name]["messages"] = _event_messages(references[Event])
         operations[f"{name}.send"] = {
             "action": "send",
             "channel": {"$ref": f"#/channels/{name}"},
@@ -57,9 +85,10 @@ def document() -> dict[str, Any]:
             "content-type, content-encoding, x-schema, x-queue-form.",
         },
         "defaultContentType": "application/json",
+        "servers": _SERVERS,
         "channels": channels,
         "operations": operations,
-        "components": {"schemas": definitions["$defs"]},
+        "components": {"schemas": definitions["$defs"], "securitySchemes": _SECURITY},
     }
 
 
@@ -70,7 +99,7 @@ def _channel_name(address: str) -> str:
 def _channel(address: str, messages: dict[str, type[BaseModel]], references: dict[type[BaseModel], Any]) -> Any:
     return {
         "address": address,
-        "parameters": {name: {} for name in re.findall(r"\{(\w+)\}", address)},
+        "parameters": {name: {"description": _PARAMETERS[name]} for name in re.findall(r"\{(\w+)\}", address)},
         "messages": {
             role: {
                 "title": model.__name__,
@@ -80,6 +109,28 @@ def _channel(address: str, messages: dict[str, type[BaseModel]], references: dic
             for role, model in messages.items()
         },
     }
+
+
+def _event_messages(event: Any) -> dict[str, Any]:
+    """A message for each model of facts, with an example of each of its kinds."""
+    messages: dict[str, Any] = {}
+    for kind, meaning in MEANINGS.items():
+        model = fact_model(kind)
+        message = messages.setdefault(
+            model.__name__,
+            {
+                "title": model.__name__,
+                "summary": (inspect.getdoc(model) or "").partition("\n")[0],
+                "payload": {
+                    "allOf": [event, {"properties": {"data": {"$ref": _REFERENCES.format(model=model.__name__)}}}]
+                },
+                "examples": [],
+            },
+        )
+        message["examples"].append(
+            {"name": kind, "summary": meaning, "payload": example(kind).model_dump(mode="json", exclude_none=True)}
+        )
+    return messages
 
 
 if __name__ == "__main__":
