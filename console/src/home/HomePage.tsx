@@ -65,9 +65,9 @@ export function HomePage() {
       {jobs.isError ? <ProblemView error={jobs.error} retry={() => void jobs.refetch()} /> : null}
       {missing ? <ProblemView error={missing} title={text("jobs.missing")} retry={readOn} /> : null}
       <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="md" mb="lg" component="dl" className={classes.figures}>
-        <JobsFigure label={text("home.running")} cluster={cluster} states={RUNNING} number={figures.running} unread={unread} />
-        <JobsFigure label={text("home.waiting")} cluster={cluster} states={WAITING} number={figures.waiting} unread={unread} />
-        <JobsFigure label={text("home.ended_today")} cluster={cluster} states={ENDED} number={figures.ended} unread={unread} />
+        <JobsFigure label={text(admin ? "home.running_all" : "home.running")} cluster={cluster} states={RUNNING} number={figures.running} unread={unread} />
+        <JobsFigure label={text(admin ? "home.waiting_all" : "home.waiting")} cluster={cluster} states={WAITING} number={figures.waiting} unread={unread} />
+        <JobsFigure label={text(admin ? "home.ended_today_all" : "home.ended_today")} cluster={cluster} states={ENDED} number={figures.ended} unread={unread} />
         <Figure label={text("home.burn_rate")}>{profile.data ? amount(costs?.burn_rate_per_hour) : null}</Figure>
         <Figure label={text("home.month")}>{profile.data ? amount(costs?.month_to_date) : null}</Figure>
         <Figure label={text("home.forecast")}>{profile.data ? amount(costs?.forecast) : null}</Figure>

@@ -21,6 +21,11 @@ export function share(used: Money, limit: Money): number {
   return whole === 0n ? 1 : Number((micro(used.amount) * 10_000n) / whole) / 10_000;
 }
 
+/** Whether an amount has reached so many percent of a limit; not, while the amount is not known. */
+export function isReached(used: Money | null, limit: Money, percent: number): boolean {
+  return used !== null && micro(used.amount) * 100n >= micro(limit.amount) * BigInt(percent);
+}
+
 /** The amount in an input as the API takes it; null for what is none. */
 export function written(input: string): string | null {
   const given = input.trim().replace(",", ".");

@@ -1,6 +1,7 @@
 /** The values of a template, the rarer ones folded. */
 
 import { Stack, Text } from "@mantine/core";
+import { useState } from "react";
 import { text } from "../texts";
 import { PartField } from "./PartField";
 import { keyOf, type Part, type Problems, type Values } from "./values";
@@ -15,6 +16,7 @@ interface Props {
 }
 
 export function ParametersForm({ parts, values, problems, strict, onChange }: Props) {
+  const [unfolded, setUnfolded] = useState(false);
   const field = (part: Part) => {
     const key = keyOf(part);
     const value = values[key] ?? "";
@@ -35,7 +37,8 @@ export function ParametersForm({ parts, values, problems, strict, onChange }: Pr
       {parts.length === 0 ? <Text c="dimmed">{text("parameters.form.nothing")}</Text> : null}
       {usual.map(field)}
       {rare.length > 0 ? (
-        <details open={rare.some((part) => problems[keyOf(part)] !== undefined) || undefined}>
+        // Opened once, also by a problem, it stays open: the person is in it when the problem goes.
+        <details open={unfolded || rare.some((part) => problems[keyOf(part)] !== undefined)} onToggle={({ currentTarget }) => setUnfolded(currentTarget.open)}>
           <summary>{text("parameters.form.more", { count: rare.length })}</summary>
           <Stack gap="sm" pt="sm">
             {rare.map(field)}

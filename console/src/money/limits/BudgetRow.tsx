@@ -5,7 +5,7 @@ import type { BudgetView } from "../../api/schema";
 import { text } from "../../texts";
 import { visible } from "../../ui/UserText";
 import { exact, short } from "../../ui/format";
-import { amount, share } from "../amounts";
+import { amount, isReached, share } from "../amounts";
 import { LimitBar } from "./LimitBar";
 import { LimitHead } from "./LimitHead";
 import classes from "../money.module.css";
@@ -43,7 +43,10 @@ export function BudgetRow({ budget, acts }: Props) {
           <span key={`${measure} ${percent}`} title={crossed_at === null ? undefined : exact(new Date(crossed_at))}>
             {index > 0 ? "; " : ""}
             {text("money.budgets.threshold", { percent, measure: text(`money.budgets.${measure}`) })} (
-            {crossed_at === null ? text("money.budgets.not_crossed") : text("money.budgets.crossed", { when: short(new Date(crossed_at)) })})
+            {crossed_at === null
+              ? text(isReached(measure === "actual" ? actual : forecast, limit, percent) ? "money.budgets.crossing" : "money.budgets.not_crossed")
+              : text("money.budgets.crossed", { when: short(new Date(crossed_at)) })}
+            )
           </span>
         ))}
       </Text>

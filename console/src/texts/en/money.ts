@@ -152,6 +152,7 @@ export const money = {
     forecast: "forecast",
     crossed: "reached {{when}}",
     not_crossed: "not reached",
+    crossing: "reached; the alert follows",
     add_threshold: "Add a threshold",
     remove_threshold: "Remove this threshold",
     percent: "Percent",
