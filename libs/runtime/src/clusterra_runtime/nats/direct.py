@@ -41,6 +41,15 @@ class Stored:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """How far a stream goes. The sequences of a stream that was made anew, at another time, mean something else."""
+
+    created: datetime
+    sequence: int
+    """That of its last message, 0 before the first one."""
+
+
 async def last[M: BaseModel](client: Client, stream: str, subject: str, model: type[M]) -> tuple[M, int] | None:
     """Returns the last message on a subject of a stream, with its sequence; None if there is none.
 
@@ -91,16 +100,25 @@ async def replay(client: Client, stream: str, subject_filter: str, *, after: int
 
 
 async def read_page(
-    client: Client, stream: str, subject_filter: str, *, after: int, max_bytes: int = 0
+    client: Client,
+    stream: str,
+    subject_filter: str,
+    *,
+    after: int = 0,
+    since: datetime | None = None,
+    max_bytes: int = 0,
 ) -> tuple[list[Stored], bool]:
     """Returns the next messages of a stream that match a filter, and whether there are more.
 
-    At most PAGE messages, and with `max_bytes` about as many bytes. A page that does not end in time is returned as far
-    as it has arrived: on a busy machine, the whole page might never arrive in time. Raises BusUnavailable.
+    They are those after a sequence, or those that were stored at the time `since` or later. At most PAGE messages, and
+    with `max_bytes` about as many bytes. A page that does not end in time is returned as far as it has arrived: on a
+    busy machine, the whole page might never arrive in time. Raises BusUnavailable.
     """
     request = f"$JS.API.DIRECT.GET.{stream}"
     await _connected(client, request)
-    page: dict[str, object] = {"seq": after + 1, "batch": PAGE, "next_by_subj": subject_filter}
+    page: dict[str, object] = {"batch": PAGE, "next_by_subj": subject_filter}
+    # The server refuses a request with both.
+    page |= {"seq": after + 1} if since is None else {"start_time": since.isoformat()}
     if max_bytes:
         page["max_bytes"] = max_bytes
     inbox, found = client.new_inbox(), list[Stored]()
@@ -121,6 +139,11 @@ async def read_page(
 
 async def last_sequence(client: Client, stream: str) -> int:
     """Returns the sequence of a stream's last message, 0 before the first one. Raises BusUnavailable."""
+    return (await stream_end(client, stream)).sequence
+
+
+async def stream_end(client: Client, stream: str) -> StreamEnd:
+    """Returns the end of a stream. Raises BusUnavailable."""
     request = f"$JS.API.STREAM.INFO.{stream}"
     await _connected(client, request)
     try:
@@ -130,7 +153,7 @@ async def last_sequence(client: Client, stream: str) -> int:
         raise BusUnavailable(f"{request}: no answer ({error or type(error).__name__})") from error
     if problem := answer.get("error"):
         raise BusUnavailable(f"{request}: {problem.get('description')}")
-    return int(answer["state"]["last_seq"])
+    return StreamEnd(datetime.fromisoformat(answer["created"]), int(answer["state"]["last_seq"]))
 
 
 async def _connected(client: Client, request: str) -> None:
