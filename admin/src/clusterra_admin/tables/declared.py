@@ -11,5 +11,5 @@ from clusterra_scaler.fleet_table import TABLES as SCALER
 USES: Mapping[str, tuple[TableUse, ...]] = {"gateway": GATEWAY, "scaler": SCALER, "events": EVENTS}
 """Service -> its tables. The proxy and the edge-agent have none."""
 
-TABLES: tuple[Table, ...] = tuple(use.table for uses in USES.values() for use in uses)
-"""Every table. Each is written by one service."""
+TABLES: tuple[Table, ...] = tuple({use.table.name: use.table for uses in USES.values() for use in uses}.values())
+"""Every table, once. Each is written by one service; another may read it."""

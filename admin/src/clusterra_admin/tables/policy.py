@@ -34,7 +34,9 @@ def policy(service: str, *, prefix: str, region: str = "*", account: str = "*") 
     for use in USES[service]:
         name = use.table.name.title().replace("-", "")
         statements.append(_statement(name, use.actions(), [f"{place}{use.table.name}"]))
-        if indexes := [f"{place}{use.table.name}/index/{index.name}" for index in use.table.indexes]:
+        indexes = [f"{place}{use.table.name}/index/{index.name}" for index in use.table.indexes]
+        # Whoever only reads a table may read none of its indexes, and a statement must have an action.
+        if indexes and use.index_actions():
             statements.append(_statement(f"{name}Indexes", use.index_actions(), indexes))
     return _document(statements)
 

@@ -31,6 +31,8 @@ from clusterra_events.ledger.service import Ledger
 from clusterra_events.progress import ArchiveProgress
 from clusterra_events.settings import Settings
 from clusterra_events.tables import TABLES
+from clusterra_events.webhooks.sending import Sender
+from clusterra_events.webhooks.service import Webhooks
 from clusterra_events.whole_views import WholeViews
 
 NAME = "events"
@@ -45,7 +47,10 @@ async def app(service: Service) -> AsyncIterator[None]:
     """Wires the service; `service.settings` must be this service's Settings."""
     settings = service.settings
     assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no other settings
-    async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
+    async with (
+        DynamoDBStore(table_prefix=settings.table_prefix) as store,
+        Sender(settings.outbound_allowed) as sender,
+    ):
         tables = RequiredTables(store, *tables_of(TABLES))
         service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)
         service.ready_when(tables.MISSING, lambda: tables.exist)
@@ -56,10 +61,13 @@ async def app(service: Service) -> AsyncIterator[None]:
             removed = await ledger_records.forget(subject.ref, request.most)
             if removed < request.most:
                 removed += await archive.forget(subject.ref, request.most - removed)
+            if removed < request.most and all(ref.tenant != subject.ref.tenant for ref in registry.clusters):
+                removed += await webhooks.forgetting.forget_tenant(subject.ref.tenant, request.most - removed)
             return Forgotten(removed=removed)
 
         client = await bus.connect(settings, NAME)
         registry = Registry()
+        webhooks = Webhooks(store, client, registry, sender)
         views = WholeViews(store, ARCHIVE, client, NAME)
         archive = Archive(
             store,
@@ -101,6 +109,7 @@ async def app(service: Service) -> AsyncIterator[None]:
                 await registry.start(client)
                 ledger = Ledger(store, client, registry, retention_seconds=settings.ledger_retention_seconds)
                 await ledger.serve(service)
+                await webhooks.serve(service)
                 booking = durable(
                     consuming,
                     _CONSUMERS[EVENTS_LEDGER],

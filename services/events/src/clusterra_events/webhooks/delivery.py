@@ -1,0 +1,207 @@
+"""One visit of one webhook: sends what it has not got yet, in order, and keeps how far it has come.
+
+After each event that was sent, the entry of the delivery log is written and then the progress, on the condition that
+nobody else has moved it. So an event may be sent twice, after a crash or where two replicas visit a webhook at once;
+receivers know it by its id. None is left out, because the progress passes an event only after its outcome is known.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import structlog
+from clusterra_contracts.bus.topology import EVENT
+from clusterra_contracts.events import Event
+from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.rpc.webhooks import Attempt, Delivery
+from clusterra_contracts.webhooks import Webhook
+from clusterra_runtime.nats.client import Client
+from clusterra_runtime.nats.direct import StreamEnd, stream_end
+from clusterra_runtime.store.store import ConditionFailed
+
+from clusterra_events.webhooks.matching import concerns, may_concern
+from clusterra_events.webhooks.progress import (
+    Outcome,
+    Progress,
+    after_failure,
+    attempts_of,
+    pause_seconds,
+    progress_of,
+)
+from clusterra_events.webhooks.reading import Found, Pages
+from clusterra_events.webhooks.sending import Sender
+from clusterra_events.webhooks.signature import message_id
+from clusterra_events.webhooks.state_table import DeliveryRecords, Kept
+
+MOST_EVENTS = 256
+"""How many events one visit sends."""
+VISIT_SECONDS = 20.0
+"""After this time a visit ends with its present event."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A webhook of a tenant."""
+
+    tenant: str
+    webhook: Webhook
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """How a visit ended."""
+
+    more: bool = False
+    """Whether there is more to send at once."""
+    due_at: datetime | None = None
+    """When the event is tried again that has failed."""
+    failed: bool = False
+    """Whether the receiver did not take an event."""
+
+
+class Overtaken(Exception):
+    """Another replica has moved the progress."""
+
+
+type IsCurrent = Callable[[str, Webhook], Awaitable[bool]]
+"""Whether a tenant's webhook is still stored as it is known. Raises StoreError."""
+type TellDisabled = Callable[[Target, str], Awaitable[None]]
+"""Tells the tenant that a webhook was disabled, and why. Raises BusUnavailable, MessageRejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deliverer:
+    """Visits webhooks."""
+
+    client: Client
+    records: DeliveryRecords
+    sender: Sender
+    is_current: IsCurrent
+    tell_disabled: TellDisabled
+
+    async def visit(self, target: Target, may_go_on: Callable[[], bool] = lambda: True) -> Visited:
+        """Send what has not been sent. `may_go_on` is asked before each event.
+
+        Raises StoreError, BusUnavailable, MessageRejected, and ValidationError for a progress of a newer release.
+        """
+        kept = await self.records.progress(target.tenant, target.webhook.id)
+        webhook = target.webhook
+        known = kept.progress is not None and kept.progress.deliver_from_id == webhook.deliver_from.id
+        # It begins at an earlier event. Who knows only what the webhook was before must not let it begin.
+        if not known and not await self.is_current(target.tenant, webhook):
+            return Visited()
+        progress = progress_of(kept.progress, webhook.deliver_from)
+        if not progress.is_due(now()):
+            return Visited(due_at=progress.next_attempt_at)
+        stream = await stream_end(self.client, EVENT.name)
+        if not progress.fits(stream):
+            log.warning("webhook_stream_anew", tenant=target.tenant, webhook=target.webhook.id)
+            progress = progress.anew()
+        visit = _Visit(self, target, stream, kept, progress)
+        try:
+            return await visit.run(may_go_on)
+        except Overtaken:
+            log.info("webhook_overtaken", tenant=target.tenant, webhook=target.webhook.id)
+            return Visited()
+
+
+class _Visit:
+    """One visit, and what is known of the progress meanwhile."""
+
+    def __init__(self, deliverer: Deliverer, target: Target, stream: StreamEnd, kept: Kept, progress: Progress) -> None:
+        self._by = deliverer
+        self._target = target
+        self._stream = stream
+        self._kept = kept
+        self._progress = progress
+        self._sent = 0
+        self._ends_at = time.monotonic() + VISIT_SECONDS
+
+    async def run(self, may_go_on: Callable[[], bool]) -> Visited:
+        webhook = self._target.webhook
+        pages = Pages(self._by.client, self._target.tenant, self._stream, partial(may_concern, webhook))
+        async with aclosing(pages.after(self._progress)) as following:
+            async for page in following:
+                for found in page:
+                    if not may_go_on():
+                        return Visited()
+                    if self._sent >= MOST_EVENTS or time.monotonic() >= self._ends_at:
+                        await self._keep()
+                        return Visited(more=True)
+                    outcome = await self._deal_with(found)
+                    if outcome in ("retry", "disabled"):
+                        return Visited(due_at=self._progress.next_attempt_at, failed=True)
+                await self._keep()
+        return Visited()
+
+    async def _deal_with(self, found: Found) -> Outcome | None:
+        """Send an event. Returns what came of it; None for one that does not concern the webhook."""
+        self._progress = self._progress.at(found.sequence)
+        ref, event = found.ref, found.event
+        if ref is None or event is None or not concerns(self._target.webhook, ref.cluster, event):
+            self._progress = self._progress.skipped(found.sequence, found.stored_at, self._stream)
+            return None
+        self._sent += 1
+        failing = attempts_of(self._progress, found.sequence, now())
+        attempt = await self._by.sender.send(
+            self._target.webhook, message_id(ref, event.id), event.model_dump_json().encode()
+        )
+        at, number = now(), self._progress.logged
+        outcome: Outcome = "delivered"
+        if attempt.delivered:
+            progress = self._progress.succeeded(found.sequence, found.stored_at, self._stream)
+        else:
+            pause = pause_seconds(failing.attempts)
+            progress, outcome = after_failure(self._progress, failing, attempt, at, pause)
+            if outcome == "given up":
+                progress = progress.skipped(found.sequence, found.stored_at, self._stream)
+        entry = Delivery(
+            message_id=message_id(ref, event.id),
+            event_id=event.id,
+            kind=event.kind,
+            cluster=ref.cluster,
+            subject=event.subject,
+            time=at,
+            attempts=failing.attempts,
+            given_up=outcome == "given up",
+            last=attempt,
+        )
+        await self._by.records.log(self._target.tenant, self._target.webhook.id, number, entry)
+        if outcome == "disabled":
+            # Before it is kept: whoever repeats it after a crash tells the same event, with the same id.
+            await self._by.tell_disabled(self._target, progress.disabled_reason)
+        self._tell(outcome, ref, event, attempt, failing.attempts)
+        self._progress = progress
+        await self._keep()
+        return outcome
+
+    async def _keep(self) -> None:
+        """Keep the progress, where it has changed. Raises Overtaken, StoreUnavailable."""
+        if self._progress == self._kept.progress:
+            return
+        tenant, webhook_id = self._target.tenant, self._target.webhook.id
+        try:
+            self._kept = await self._by.records.keep(tenant, webhook_id, self._progress, self._kept)
+        except ConditionFailed:
+            raise Overtaken from None
+
+    def _tell(self, outcome: Outcome, ref: ClusterRef, event: Event, attempt: Attempt, attempts: int) -> None:
+        """Log what did not go well. Nothing of the URL and of the answer but its status is in the log."""
+        if outcome == "delivered":
+            return
+        log.warning(
+            "webhook_not_delivered",
+            tenant=ref.tenant,
+            cluster=ref.cluster,
+            webhook=self._target.webhook.id,
+            event_id=event.id,
+            outcome=outcome,
+            status=attempt.status,
+            problem=attempt.problem,
+            attempts=attempts,
+        )

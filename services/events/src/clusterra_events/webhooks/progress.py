@@ -1,0 +1,147 @@
+"""How far the delivery to one webhook has come, and what comes next after each attempt. Pure.
+
+Events are delivered in the order of the stream. One that fails is tried again, later each time, and the others wait
+behind it. After `GIVE_UP_AFTER` it is given up and the next one follows. A receiver that has taken nothing for
+`DISABLE_AFTER`, or that answers 410 Gone, gets nothing more until its webhook is enabled again.
+"""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from clusterra_contracts.identity import Moment
+from clusterra_contracts.rpc.webhooks import Attempt
+from clusterra_contracts.webhooks import DeliverFrom
+from clusterra_runtime.backoff import Backoff
+from clusterra_runtime.nats.direct import StreamEnd
+from pydantic import BaseModel, ConfigDict, Field
+
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 3600.0
+GIVE_UP_AFTER = timedelta(days=1)
+DISABLE_AFTER = timedelta(days=5)
+GONE = 410
+_DOUBLINGS = 10
+"""After so many, the pause is the longest one."""
+
+type Outcome = Literal["delivered", "retry", "given up", "disabled"]
+
+
+class Record(BaseModel):
+    """A part of what is stored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Failing(Record):
+    """The event that was tried without success, and that comes next."""
+
+    sequence: int
+    attempts: Annotated[int, Field(ge=1)]
+    first_at: Moment
+
+
+class Progress(Record):
+    """How far the delivery has come: the state of one webhook.
+
+    `sequence` counts in the stream that was made at `stream_created`, and for the `deliver_from` with this id.
+    """
+
+    deliver_from_id: str
+    deliver_from_time: Moment
+    stream_created: Moment | None = None
+    sequence: Annotated[int, Field(ge=0)] = 0
+    """That of the last event that was dealt with; 0 before the first one."""
+    handled_until: Moment | None = None
+    """When the stream stored that event, by the clock of the server."""
+    logged: Annotated[int, Field(ge=0)] = 0
+    """How many events were delivered or tried: the number of the next entry of the delivery log."""
+    failing: Failing | None = None
+    failing_since: Moment | None = None
+    """When the first of the failed attempts was made after which none succeeded."""
+    next_attempt_at: Moment | None = None
+    disabled_reason: str = ""
+    """Why nothing is delivered any more; empty while something is."""
+
+    @property
+    def since(self) -> datetime | None:
+        """From which time of storing on the stream is read, as long as no sequence of it is known; else None."""
+        if self.sequence:
+            return None
+        if self.handled_until is None:
+            return self.deliver_from_time
+        return self.handled_until + timedelta(microseconds=1)
+
+    def is_due(self, at: datetime) -> bool:
+        """Whether something may be sent at a time."""
+        return not self.disabled_reason and (self.next_attempt_at is None or self.next_attempt_at <= at)
+
+    def fits(self, stream: StreamEnd) -> bool:
+        """Whether the sequences are those of a stream: it was not made anew, and has not lost its end."""
+        return not self.sequence or (self.stream_created == stream.created and self.sequence <= stream.sequence)
+
+    def anew(self) -> "Progress":
+        """The same in a stream that was made anew: it goes on by the time of the last event."""
+        return self._without_failing().model_copy(update={"stream_created": None, "sequence": 0})
+
+    def at(self, sequence: int) -> "Progress":
+        """Before an event is dealt with: what has failed is left behind, where it has gone from the stream."""
+        return self if self.failing is None or self.failing.sequence == sequence else self._without_failing()
+
+    def skipped(self, sequence: int, stored_at: datetime | None, stream: StreamEnd) -> "Progress":
+        """After an event that does not concern the webhook, or that is given up."""
+        update = {"sequence": sequence, "handled_until": stored_at or self.handled_until}
+        return self._without_failing().model_copy(update={**update, "stream_created": stream.created})
+
+    def succeeded(self, sequence: int, stored_at: datetime | None, stream: StreamEnd) -> "Progress":
+        """After an event that the receiver has taken."""
+        update = {"logged": self.logged + 1, "failing_since": None, "next_attempt_at": None}
+        return self.skipped(sequence, stored_at, stream).model_copy(update=update)
+
+    def _without_failing(self) -> "Progress":
+        """Another event is next. The entry of the one that has failed stays in the delivery log."""
+        if self.failing is None:
+            return self
+        return self.model_copy(update={"failing": None, "next_attempt_at": None, "logged": self.logged + 1})
+
+
+def progress_of(found: Progress | None, deliver_from: DeliverFrom) -> Progress:
+    """The progress for a `deliver_from`: what was found, or the beginning. The delivery log goes on in both cases."""
+    if found is not None and found.deliver_from_id == deliver_from.id:
+        return found
+    logged = 0 if found is None else found.logged + (found.failing is not None)
+    return Progress(deliver_from_id=deliver_from.id, deliver_from_time=deliver_from.time, logged=logged)
+
+
+def attempts_of(progress: Progress, sequence: int, at: datetime) -> Failing:
+    """The attempts of an event, with one more that begins at a time."""
+    known = progress.failing
+    if known is None or known.sequence != sequence:
+        return Failing(sequence=sequence, attempts=1, first_at=at)
+    return known.model_copy(update={"attempts": known.attempts + 1})
+
+
+def pause_seconds(attempts: int) -> float:
+    """How long to wait after so many failed attempts of an event: 5 s, doubled each time up to an hour, with jitter."""
+    first = min(FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, _DOUBLINGS), LONGEST_PAUSE_SECONDS)
+    return Backoff(first, LONGEST_PAUSE_SECONDS).next_seconds()
+
+
+def after_failure(
+    progress: Progress, failing: Failing, attempt: Attempt, at: datetime, pause: float
+) -> tuple[Progress, Outcome]:
+    """The progress after a failed attempt that ended at a time. `pause` is the time until the next one, in seconds.
+
+    An event that is given up is then left behind, by `skipped`.
+    """
+    since = progress.failing_since or failing.first_at
+    update = {"failing": failing, "failing_since": since, "next_attempt_at": at + timedelta(seconds=pause)}
+    tried = progress.model_copy(update=update)
+    stopped = {"next_attempt_at": None}
+    if attempt.status == GONE:
+        return tried.model_copy(update={**stopped, "disabled_reason": "the receiver answered 410 Gone"}), "disabled"
+    if at - since >= DISABLE_AFTER:
+        reason = f"no delivery has succeeded for {DISABLE_AFTER.days} days"
+        return tried.model_copy(update={**stopped, "disabled_reason": reason}), "disabled"
+    if at - failing.first_at >= GIVE_UP_AFTER:
+        return tried.model_copy(update=stopped), "given up"
+    return tried, "retry"

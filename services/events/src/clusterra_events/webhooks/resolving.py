@@ -1,0 +1,36 @@
+"""Resolves the hosts of webhooks on threads of its own.
+
+A name server that does not answer holds a thread for many seconds, and users choose the names. The threads that asyncio
+shares among all are few: held by some webhooks, they would delay the others and the rest of the service.
+"""
+
+import asyncio
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+
+class OwnThreads(AbstractResolver):
+    """Asks the system's resolver."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="webhook-hosts")
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The addresses of a host. Raises OSError."""
+        asked = partial(
+            socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
+        return [
+            ResolveResult(hostname=host, host=str(address[0]), port=port, family=each_family, proto=protocol, flags=0)
+            for each_family, _, protocol, _, address in found
+        ]
+
+    async def close(self) -> None:
+        """Start no more look-ups. Those that are under way end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,143 @@
+"""Sends one event to the address of a webhook, once, within bounds.
+
+The address is one that a user chose. So the request follows no redirect and goes through no proxy, and the socket of
+each connection is made only for an allowed address (`user_url`), whatever a resolver said before. What the receiver
+answers is counted, up to `MAX_ANSWER_BYTES`, and never kept: no log and no answer of ours repeats it, nor the URL.
+"""
+
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.webhooks import ATTEMPT_SECONDS, Attempt
+from clusterra_contracts.webhooks import Webhook
+from clusterra_runtime.outbound import AddressRefused, Network
+from clusterra_runtime.user_url import HTTPS_ONLY, Scheme, UrlRefused, UserUrl, outbound_of, user_url
+from prometheus_client import Counter
+from yarl import URL
+
+from clusterra_events.webhooks.resolving import OwnThreads
+from clusterra_events.webhooks.signature import SecretUnusable, signed_headers
+
+MAX_ANSWER_BYTES = 16 * 1024
+CONNECTIONS = 64
+"""The most connections at a time. Deliveries and tests together are fewer, so that none waits for another's."""
+CONTENT_TYPE = "application/cloudevents+json"
+USER_AGENT = "Clusterra-Webhooks/1"
+
+ATTEMPTS = Counter("clusterra_webhook_attempts_total", "Events sent to webhooks, by outcome", ("outcome",))
+
+
+class Sender:
+    """Sends signed events. One for all webhooks of a process; use it as a context."""
+
+    def __init__(
+        self,
+        allowed: Sequence[Network] = (),
+        *,
+        resolver: AbstractResolver | None = None,
+        seconds: float = ATTEMPT_SECONDS,
+    ) -> None:
+        """`allowed`: networks that are not public and may be called all the same, also by plain HTTP."""
+        self._allowed = tuple(allowed)
+        self._resolver = resolver or OwnThreads(CONNECTIONS)
+        self._seconds = seconds
+        self._sessions: dict[Scheme, aiohttp.ClientSession] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._stack.push_async_callback(self._resolver.close)
+        # By scheme, because plain HTTP may go to other addresses.
+        schemes: tuple[Scheme, ...] = ("https", "http") if self._allowed else ("https",)
+        for scheme in schemes:
+            self._sessions[scheme] = await self._stack.enter_async_context(self._session(scheme))
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    def _session(self, scheme: Scheme) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=CONNECTIONS,
+            socket_factory=outbound_of(scheme, self._allowed).socket_of,
+            resolver=self._resolver,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._seconds),
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+            auto_decompress=False,
+            trust_env=False,
+        )
+
+    async def send(self, webhook: Webhook, message: str, body: bytes) -> Attempt:
+        """Send an event, the body of a CloudEvent, once. Whatever goes wrong is in the attempt."""
+        began = time.monotonic()
+        status, size, problem = await self._outcome(webhook, message, body)
+        delivered = status is not None and 200 <= status < 300
+        ATTEMPTS.labels("delivered" if delivered else "refused" if status is not None else "unanswered").inc()
+        return Attempt(
+            delivered=delivered,
+            status=status,
+            answer_bytes=size,
+            seconds=round(time.monotonic() - began, 3),
+            problem=problem,
+        )
+
+    async def _outcome(self, webhook: Webhook, message: str, body: bytes) -> tuple[int | None, int, str]:
+        """The status and the size of the answer, or what is wrong."""
+        try:
+            url = user_url(webhook.url)
+            headers = {"Content-Type": CONTENT_TYPE, **signed_headers(message, now(), body, webhook.secrets)}
+        except (UrlRefused, SecretUnusable) as refused:
+            return None, 0, str(refused)
+        if (session := self._sessions.get(url.scheme)) is None:
+            return None, 0, HTTPS_ONLY
+        try:
+            return await self._post(session, url, headers, body)
+        except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
+            return None, 0, problem_of(error, self._seconds)
+
+    async def _post(
+        self, session: aiohttp.ClientSession, url: UserUrl, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int | None, int, str]:
+        address = URL(url.text, encoded=True)
+        async with session.post(address, data=body, headers=headers, allow_redirects=False) as response:
+            if not 100 <= response.status <= 999:
+                return None, 0, "the answer is not HTTP"
+            size = 0
+            try:
+                while size < MAX_ANSWER_BYTES and (part := await response.content.read(MAX_ANSWER_BYTES - size)):
+                    size += len(part)
+            except (aiohttp.ClientError, OSError):
+                pass  # The status has told what is to be known.
+            if not response.content.at_eof():
+                response.close()
+            return response.status, size, ""
+
+
+def problem_of(error: Exception, seconds: float) -> str:
+    """Why there is no answer, in words of ours: the error's own text may hold the URL or what the receiver sent."""
+    match error:
+        case TimeoutError():
+            return f"no answer within {seconds:g} s"
+        case aiohttp.ClientConnectorCertificateError():
+            return "the certificate of the receiver is not valid"
+        case aiohttp.ClientConnectorDNSError():
+            return "the host has no address"
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, AddressRefused):
+            return str(error.os_error)
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return "no TLS connection to the receiver"
+        case aiohttp.ClientConnectorError():
+            return "no connection to the receiver"
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return "the connection ended before the answer"
+        case _:
+            return "the answer is not HTTP"
