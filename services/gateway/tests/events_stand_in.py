@@ -1,4 +1,4 @@
-"""Stands in for the events service: the archive of a cluster's events, and its ledger of costs."""
+"""Stands in for the events service: the archive of a cluster's events, its ledger of costs, and its webhooks."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.rpc import serve
 from nats.aio.subscription import Subscription
 from proxy_stand_in import ProxyStandIn
+from webhooks_stand_in import WebhooksStandIn
 
 
 @dataclass
@@ -49,6 +50,7 @@ class EventsStandIn:
     run_costs: dict[str, RunCosts] = field(default_factory=dict)
     spending: list[SpendingRow] = field(default_factory=list)
     """What the ledger answers, whatever it is asked for."""
+    webhooks: WebhooksStandIn = field(default_factory=WebhooksStandIn)
 
     def served(self, client: Client, ref: ClusterRef) -> tuple[Awaitable[Subscription], ...]:
         ledger = f"ledger.{ref.tenant}.{ref.cluster}"
@@ -59,6 +61,7 @@ class EventsStandIn:
             serve(client, f"{ledger}.jobs", ReadJobCosts, self._list_costs),
             serve(client, f"{ledger}.runs", ReadRunCosts, self._run_costs),
             serve(client, f"{ledger}.spending", ReadSpending, self._spend),
+            *self.webhooks.served(client, ref.tenant),
         )
 
     async def _history(self, _subject: Subject, request: ReadHistory) -> HistoryPage:

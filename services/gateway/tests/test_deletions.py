@@ -18,6 +18,7 @@ from clusterra_contracts.heartbeat import Heartbeat, Worker
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.forget import Forget, Forgotten
 from clusterra_contracts.rpc.reply import RpcError
+from clusterra_contracts.webhooks import DeliverFrom, Webhook
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, DELETIONS, file_event_key, tenant_key
 from clusterra_gateway.accounts.projection import Projection
@@ -28,14 +29,17 @@ from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
 from clusterra_gateway.tenants.removal import ClusterRemoval
 from clusterra_gateway.tenants.tenant_removal import DeletionSweep, TenantRemoval
+from clusterra_gateway.webhooks.signing_secrets import new_secret
 from clusterra_gateway.workflows.workflow_records import WorkflowRecords
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.nats.rpc import RpcFailed
+from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.outbox import Outbox
-from clusterra_runtime.store.store import Update
+from clusterra_runtime.store.store import Put, Update
 from clusterra_runtime.store.table_use import tables_of
+from clusterra_runtime.store.webhook_records import WEBHOOKS, attributes_of, webhook_key
 from gateway_world import World, apply_file, authorized, provisioned
 from people_world import me, owner
 from scim_world import directory_of, person
@@ -119,6 +123,19 @@ def shared_link(member: str) -> SharedLink:
     job = {"tenant": TENANT, "cluster": "main", "job_id": "7", "submitted_at": now()}
     made = {"secret_hash": "", "created_at": now(), "valid_until": now() + timedelta(days=1)}
     return SharedLink.model_validate({**job, "member": member, "user": "ada", **made})
+
+
+def webhook_record(webhook_id: str) -> Webhook:
+    """A webhook, as it is stored."""
+    return Webhook(
+        id=webhook_id,
+        name="CI",
+        url="https://ci.example/in",
+        secrets=(new_secret(),),
+        deliver_from=DeliverFrom(id="0" * 16, time=now()),
+        created_by="ada",
+        created_at=now(),
+    )
 
 
 async def beat(deleting: Deleting, *workers: str) -> None:
@@ -239,6 +256,8 @@ async def test_a_deleted_tenant_leaves_a_tombstone_and_nothing_else(deleting: De
 
     for write in shared_link((await me(ada))["id"]).puts("l1"):
         await world.store.write(write)
+    webhook = webhook_record("wh_0123456789abcdef")
+    await world.store.write(Put(WEBHOOKS, webhook_key(TENANT, webhook.id), attributes_of(webhook), Absent()))
 
     await Deletions(deleting.directory, deleting.registry).begin_tenant(TENANT, by="operator:anna", force=True)
     await joins(world, f"bob@{TENANT}.example")

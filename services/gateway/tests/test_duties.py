@@ -10,7 +10,7 @@ from clusterra_lab.machine.process import until
 from gateway_world import World, _Service
 
 WORK = {"projection", "kept events", "outbox", "deletions", "runs", "runs outbox", "schedules", "templates outbox"}
-WORK |= {"idle sessions", "staging", "identity maps", "quotas", "budgets", "deactivations"}
+WORK |= {"idle sessions", "staging", "identity maps", "quotas", "budgets", "deactivations", "webhooks outbox"}
 ANSWERS = {"heartbeats", "uses of tokens"}
 BOTH = {"record levels", "feed", "versions"}
 

@@ -12,6 +12,8 @@ from files_world import FilesWorld
 from gateway_world import World
 from route_table import route_table
 
+WEBHOOK = {"name": "ci", "url": "https://hooks.example/in"}
+
 
 def routes_of_router() -> set[tuple[str, str]]:
     app = application(route_table())
@@ -135,6 +137,7 @@ async def test_the_links_of_lists_lead_to_what_they_list(files: FilesWorld) -> N
             "/v1/schedules",
             {"name": "nightly", "template_id": "shell", "params": {"commands": "true"}, "cron": "0 3 * * *"},
         ),
+        ("/v1/webhooks", WEBHOOK),
     ):
         async with boss.post(made, json=content) as answer:
             assert answer.status == 201, await answer.text()
@@ -183,6 +186,7 @@ async def test_the_links_of_what_was_made_lead_to_it(world: World) -> None:
     for made, content, path, then in (
         ("tokens_make", {"name": "ci"}, {}, (("tokens_revoke", None),)),
         ("invitations_create", {"email": "ada@acme.example"}, {}, (("invitations_revoke", None),)),
+        ("webhooks_create", WEBHOOK, {}, (("webhooks_get", None), ("webhooks_test", None), ("webhooks_delete", None))),
         ("service_accounts_create", {"name": "ci"}, {}, (("service_accounts_get", None),)),
         (
             "service_accounts_keys_make",

@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 from cluster_stand_in import ClusterStandIn
+from clusterra_contracts.identity import now
 from clusterra_gateway.identity.access.private_route import PrivateRoute
 from files_world import FilesWorld
 from route_table import route_table
@@ -16,6 +17,7 @@ SECRET = "only-for-its-owner"
 JOB = {"environment": ["PATH=/bin"]}
 FILE = "data/theirs.txt"
 MOVED = {"source": "data/mine.txt", "destination": "data/moved.txt"}
+WEBHOOK = {"url": "https://hooks.example/in"}
 SCHEDULE = {"template_id": "shell", "cron": "0 3 * * *", "params": {"commands": "true"}}
 RENAMED = {"Operations": [{"op": "replace", "path": "displayName", "value": "mine"}]}
 BODIES: Mapping[str, dict[str, Any]] = {
@@ -60,6 +62,10 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "templates_review": {"approve": True},
     "tokens_make": {"name": "mine"},
     "views_save": {"page": "jobs", "query": ""},
+    "webhooks_change": {"name": "mine"},
+    "webhooks_create": WEBHOOK | {"name": "mine"},
+    "webhooks_replay": {"after": now().isoformat()},
+    "webhooks_rotate_secret": {},
     "uploads_begin": {"path": "data/mine.txt", "size": 1},
     "uploads_complete": {"path": FILE, "size": 1},
     "uploads_sign_parts": {"path": FILE, "parts": [{"number": 1, "size": 1, "sha256": "0" * 64}]},
@@ -118,6 +124,7 @@ async def all_that_is_theirs(
     template = await made(owner, "/v1/templates", {"definition": OWN})
     link = await made(owner, f"/v1/clusters/{cluster}/jobs/7/links", {"name": SECRET, "shows": ["output"]})
     invitation = await made(admin, "/v1/invitations", {"email": f"{SECRET}@partner.example"})
+    webhook = await made(admin, "/v1/webhooks", WEBHOOK | {"name": SECRET})
     return {
         "member_id": me["id"],
         "tenant_id": me["tenant"]["id"],
@@ -127,6 +134,7 @@ async def all_that_is_theirs(
         "key_id": key["id"],
         "invitation_id": invitation["id"],
         "link_id": link["id"],
+        "webhook_id": webhook["id"],
         "job_id": "7",
         "upload_id": upload["upload_id"],
         "schedule_id": schedule["id"],
@@ -225,6 +233,7 @@ async def all_is_there(
         (admin, f"/v1/service-accounts/{theirs['name']}", SECRET),
         (admin, f"/v1/service-accounts/{theirs['name']}/keys", theirs["key_id"]),
         (admin, "/v1/invitations", theirs["invitation_id"]),
+        (admin, "/v1/webhooks", SECRET),
         (owner, f"/v1/clusters/{cluster}/files/uploads?path=data", theirs["upload_id"]),
         (owner, "/v1/schedules", theirs["schedule_id"]),
         (owner, f"/v1/clusters/{cluster}/jobs/7/links", theirs["link_id"]),

@@ -23,6 +23,7 @@ from clusterra_gateway.slurmrestd import room as slurmrestd
 from clusterra_gateway.staging import room as staging
 from clusterra_gateway.templates import room as templates
 from clusterra_gateway.tenants import room as tenants
+from clusterra_gateway.webhooks import room as webhooks
 from clusterra_gateway.workflows import room as workflows
 
 
@@ -47,6 +48,7 @@ def rooms(parts: Parts) -> tuple[Room, ...]:
         staging.room(connections, parts.files, parts.stagings),
         files.room(connections, access, parts.files, once),
         events.room(connections, access),
+        webhooks.room(connections, access, once),
         money.room(connections, callers, parts.reservations),
         console.room(connections, access, parts.site),
         Room(routes=(*api_description.ROUTES, *api_page.ROUTES)),

@@ -35,7 +35,8 @@ class RecordSettings(ServiceSettings):
     """The shapes (YAML) of clusters that have no catalogue of their own."""
     outbound_allowed: AllowedNetworks = ()
     """The link-local networks and addresses of metadata services that may be called, such as `["169.254.20.0/24"]`. All
-    others are refused as the address of a slurmrestd, a bucket, a directory or an issuer."""
+    others are refused as the address of a slurmrestd, a bucket, a directory or an issuer. With any network, the address
+    of a webhook may begin with `http://`: the events service, which has this setting, too, then decides."""
 
 
 class Settings(RecordSettings):

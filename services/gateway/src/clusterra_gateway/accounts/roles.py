@@ -19,6 +19,8 @@ type Scope = Literal[
     "files:write",
     "members:read",
     "members:write",
+    "webhooks:read",
+    "webhooks:write",
     "scim",
 ]
 """What a token may be used for. A token without scopes may do all that its owner may.

@@ -22,6 +22,7 @@ from clusterra_gateway.bus.requests import (
     SlurmRequests,
 )
 from clusterra_gateway.bus.revocation_messages import RevocationMessages
+from clusterra_gateway.bus.webhook_requests import WebhookRequests
 
 
 @asynccontextmanager
@@ -59,6 +60,7 @@ class GatewayBus:
     scaler: ScalerRequests
     archive: HistoryRequests
     ledger: LedgerRequests
+    webhooks: WebhookRequests
 
     @classmethod
     def over(cls, client: Client, registry: Registry, *, edge_timeout_seconds: float) -> "GatewayBus":
@@ -74,4 +76,5 @@ class GatewayBus:
             ScalerRequests(client),
             HistoryRequests(client),
             LedgerRequests(client),
+            WebhookRequests(client),
         )

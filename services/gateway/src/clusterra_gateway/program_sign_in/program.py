@@ -13,7 +13,7 @@ from clusterra_gateway.identity.tokens.token_records import FreshToken
 from clusterra_gateway.identity.tokens.tokens import DAY
 
 DEFAULT_SCOPES: tuple[Scope, ...] = ("profile", "clusters:read", "jobs:read", "jobs:write", "events:read")
-"""Of a program that asks for none: all but the management of members."""
+"""Of a program that asks for none: those of every person's work, without management."""
 UNNAMED = "unnamed machine"
 """The machine of a program that names none, or has an empty name: an empty parameter is none (RFC 6749, 3.1)."""
 _ONE_SCOPE = "|".join(PROGRAM_SCOPES)
@@ -29,7 +29,8 @@ class ProgramRequest(BaseModel):
 
     client_id: ClientId
     scope: Annotated[str, StringConstraints(max_length=400, pattern=rf"^(({_ONE_SCOPE})( ({_ONE_SCOPE}))*)?$")] = ""
-    """What the token is to be used for, with spaces between; by default all but the management of members."""
+    """What the token is to be used for, with spaces between; by default profile, clusters:read, jobs:read, jobs:write
+    and events:read."""
     machine: Annotated[
         str,
         StringConstraints(max_length=64, pattern=r"^([A-Za-z0-9][A-Za-z0-9._@:() -]*)?$"),

@@ -16,6 +16,7 @@ from clusterra_runtime.store.condition import VersionIs
 from clusterra_runtime.store.item import Item
 from clusterra_runtime.store.page import Prefix, all_items
 from clusterra_runtime.store.store import Delete, Put, Store, StoreError, Update
+from clusterra_runtime.store.webhook_records import WEBHOOKS, webhooks_partition
 from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper
 
@@ -108,6 +109,7 @@ class TenantRemoval:
             store, ACCOUNTS, lambda item: item.key.pk != own.pk and _belongs(item, tenant_id, members, kept)
         )
         count += await forget_templates(store, tenant_id)
+        count += await remove_partition(store, WEBHOOKS, webhooks_partition(tenant_id))
         limits = (quotas_partition, quota_uses_partition, budgets_partition, budget_alerts_partition)
         others = (limit_event_key(tenant_id, "any").pk, scim_state_key(tenant_id).pk)
         for partition in (*(each(tenant_id) for each in limits), *others):

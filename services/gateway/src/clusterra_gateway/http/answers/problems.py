@@ -27,6 +27,7 @@ STATUS: dict[type[RequestError], HTTPStatus] = {
     errors.KeyReused: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.InFlight: HTTPStatus.CONFLICT,
     errors.Rejected: HTTPStatus.UNPROCESSABLE_ENTITY,
+    errors.NotDelivered: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.QuotaExceeded: HTTPStatus.FORBIDDEN,
     errors.ConfirmationRequired: HTTPStatus.CONFLICT,
     errors.TooManyRequests: HTTPStatus.TOO_MANY_REQUESTS,

@@ -103,6 +103,10 @@ class Rejected(RequestError):
     """Slurm understood the request and rejected it."""
 
 
+class NotDelivered(RequestError):
+    """The address of a webhook did not take the test event, so that nothing was changed."""
+
+
 class QuotaExceeded(RequestError):
     """The projected cost of the job does not fit into what is left of a quota."""
 

@@ -1,0 +1,1 @@
+"""Webhooks: addresses outside of the platform to which the events of a workspace are delivered, signed."""

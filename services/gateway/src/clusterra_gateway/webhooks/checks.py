@@ -1,0 +1,49 @@
+"""Checks what admins give of a webhook, as far as no model can: its address, its kinds of events, its clusters.
+
+The events service checks to which IP addresses the host leads, at the test and in each connection.
+"""
+
+from collections.abc import Collection, Iterable
+
+from clusterra_contracts.events import KINDS
+from clusterra_runtime.user_url import HTTPS_ONLY, UrlRefused, user_url
+
+from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
+
+FAMILIES = tuple(sorted({kind.partition(".")[0] for kind in KINDS}))
+"""The first parts of all kinds of events, such as `job`."""
+_ALL = frozenset({*KINDS, *(f"{family}.*" for family in FAMILIES)})
+HINT = (
+    "an address looks like https://ci.example.com/hooks/7f3a; the signature proves who sends, so it needs no password"
+)
+
+
+def check_url(url: str, *, plain_http: bool) -> None:
+    """Raises InvalidRequest, without the address, for one that no delivery is sent to.
+
+    `plain_http`: whether this installation allows networks to which deliveries go without TLS.
+    """
+    try:
+        scheme = user_url(url).scheme
+    except UrlRefused as refused:
+        raise _wrong("url", str(refused), HINT) from None
+    if scheme != "https" and not plain_http:
+        raise _wrong("url", HTTPS_ONLY, HINT)
+
+
+def check_kinds(kinds: Iterable[str]) -> None:
+    """Raises InvalidRequest for kinds of events that there are not."""
+    if unknown := [each for each in kinds if each not in _ALL]:
+        hint = f"write a kind such as job.failed, or all of one family such as job.*; families: {', '.join(FAMILIES)}"
+        raise _wrong("kinds", f"there are no events {', '.join(unknown[:5])}", hint)
+
+
+def check_clusters(wanted: Iterable[str], known: Collection[str]) -> None:
+    """Raises InvalidRequest for clusters that the workspace does not have."""
+    if unknown := [each for each in wanted if each not in known]:
+        hint = "GET /v1/clusters lists them"
+        raise _wrong("clusters", f"the workspace has no cluster {', '.join(unknown[:5])}", hint)
+
+
+def _wrong(field: str, detail: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {detail}", hint=hint, errors=(FieldError("body", f"#/{field}", detail),))

@@ -1,0 +1,157 @@
+"""The routes of webhooks, for admins: create, list, read, change, delete."""
+
+import asyncio
+import secrets
+from datetime import datetime
+from typing import Any
+
+from aiohttp import web
+from clusterra_contracts.identity import now
+from clusterra_contracts.rpc.webhooks import DeliveryPage
+from clusterra_contracts.webhooks import DeliverFrom, Webhook
+from clusterra_runtime.nats.registry import Registry
+
+from clusterra_gateway.http.answers.responses import json_response, no_content
+from clusterra_gateway.http.requests.errors import Unavailable
+from clusterra_gateway.http.requests.parameters import Parameter, body, path_id
+from clusterra_gateway.http.routes.route import Named
+from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
+from clusterra_gateway.idempotency.once import AnswerOnce
+from clusterra_gateway.identity.access.authentication import Caller
+from clusterra_gateway.identity.access.private_route import Needs, caller_routes
+from clusterra_gateway.webhooks.checks import check_clusters, check_kinds, check_url
+from clusterra_gateway.webhooks.models import MadeWebhook, NewWebhook, WebhookChange, WebhookList, WebhookView
+from clusterra_gateway.webhooks.receivers import Receivers
+from clusterra_gateway.webhooks.records import WebhookRecords
+from clusterra_gateway.webhooks.signing_secrets import new_secret
+
+WEBHOOKS = "/v1/webhooks"
+WEBHOOK = f"{WEBHOOKS}/{{webhook_id}}"
+WEBHOOK_ID = Parameter("webhook_id", "path", "^wh_[0-9a-f]{16}$")
+_NEW = DeliveryPage(state="working", deliveries=())
+"""The state of a webhook that has just taken the test event."""
+
+api = caller_routes(WEBHOOK_ID, reads=Needs("webhooks:read", "admin"), changes=Needs("webhooks:write", "admin"))
+
+
+class WebhookHandlers:
+    """The handlers of webhooks."""
+
+    def __init__(
+        self, records: WebhookRecords, receivers: Receivers, registry: Registry, once: AnswerOnce, *, plain_http: bool
+    ) -> None:
+        """`plain_http`: whether this installation allows networks to which deliveries go without TLS."""
+        self._records = records
+        self._receivers = receivers
+        self._registry = registry
+        self._once = once
+        self._plain_http = plain_http
+
+    @api.post(
+        "webhooks_create",
+        WEBHOOKS,
+        status=201,
+        parameters=(IDEMPOTENCY_KEY,),
+        body=NewWebhook,
+        result=MadeWebhook,
+        names=(Named(WEBHOOK, "/id"),),
+    )
+    async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Delivers events to an address from now on, in their order, signed as Standard Webhooks says.
+
+        A test event is sent first. 422 where the receiver does not take it; then nothing is created. `secret` verifies
+        the signatures: keep it, it is not shown again. 409 for more than 50 webhooks.
+
+        With an Idempotency-Key that has made a webhook already, 409 names it: its secret is not shown again.
+        """
+        wanted = await body(request, NewWebhook)
+        tenant = caller.member.tenant
+        self._check(tenant, wanted.model_dump())
+
+        async def create() -> MadeWebhook:
+            await self._records.check_room(tenant)
+            at = now()
+            webhook = Webhook(
+                id=f"wh_{secrets.token_hex(8)}",
+                secrets=(new_secret(),),
+                deliver_from=deliver_from(at),
+                created_by=caller.member.user,
+                created_at=at,
+                **wanted.model_dump(),
+            )
+            await self._receivers.check(tenant, webhook)
+            await self._records.create(caller.member, webhook)
+            return MadeWebhook(**WebhookView.of(webhook, _NEW).model_dump(), secret=webhook.secrets[0].text)
+
+        return await self._once.answer(request, caller.owner_key, wanted, create)
+
+    @api.get("webhooks_list", WEBHOOKS, result=WebhookList, names=(Named(WEBHOOK, "/webhooks/0/id"),))
+    async def list(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Lists the webhooks of the caller's workspace, with the state of their deliveries."""
+        tenant = caller.member.tenant
+        webhooks = await self._records.all(tenant)
+        states = await asyncio.gather(*(self._receivers.state(tenant, each.id) for each in webhooks))
+        shown = tuple(WebhookView.of(*each) for each in zip(webhooks, states, strict=True))
+        return json_response(WebhookList(webhooks=shown, total=len(shown)))
+
+    @api.get("webhooks_get", WEBHOOK, result=WebhookView)
+    async def get(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Returns a webhook, with the state of its deliveries."""
+        tenant = caller.member.tenant
+        stored = await self._records.get(tenant, path_id(request, WEBHOOK_ID))
+        return await self._shown(tenant, stored.webhook)
+
+    @api.patch("webhooks_change", WEBHOOK, body=WebhookChange, result=WebhookView)
+    async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Changes a webhook, disables or enables it.
+
+        A test event is sent to a new address first. 422 where the receiver does not take it; then nothing is changed.
+        Events that were not delivered before it is enabled again are left out: a replay delivers them.
+        """
+        webhook_id, wanted = path_id(request, WEBHOOK_ID), await body(request, WebhookChange)
+        tenant, given = caller.member.tenant, wanted.given
+        present = (await self._records.get(tenant, webhook_id)).webhook
+        self._check(tenant, given, present)
+        if given.get("url", present.url) != present.url:
+            await self._receivers.check(tenant, present.model_copy(update=given))
+        begun = deliver_from(now()) if await self._begins(tenant, present, given) else None
+
+        def changed(current: Webhook) -> Webhook:
+            return current.model_copy(update=given if begun is None else {**given, "deliver_from": begun})
+
+        return await self._shown(
+            tenant, await self._records.change(caller.member, webhook_id, "webhook.changed", changed)
+        )
+
+    @api.delete("webhooks_delete", WEBHOOK)
+    async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Deletes a webhook. Nothing is delivered to it any more, also nothing that waited."""
+        await self._records.delete(caller.member, path_id(request, WEBHOOK_ID))
+        return no_content()
+
+    def _check(self, tenant: str, given: dict[str, Any], present: Webhook | None = None) -> None:
+        """Raises InvalidRequest for values that cannot be. What the present webhook has already may stay."""
+        if "url" in given:
+            check_url(given["url"], plain_http=self._plain_http)
+        check_kinds(given.get("kinds", ()))
+        known = {ref.cluster for ref in self._registry.clusters if ref.tenant == tenant}
+        check_clusters(given.get("clusters", ()), known.union(() if present is None else present.clusters))
+
+    async def _begins(self, tenant: str, present: Webhook, given: dict[str, Any]) -> bool:
+        """Whether a change enables a webhook that an admin or the events service has disabled. Raises Unavailable."""
+        if not given.get("enabled", False):
+            return False
+        if not present.enabled:
+            return True
+        page = await self._receivers.state(tenant, present.id)
+        if page is None:
+            raise Unavailable("nobody knows at the moment whether this webhook is disabled", hint="try again soon")
+        return page.state == "disabled"
+
+    async def _shown(self, tenant: str, webhook: Webhook) -> web.Response:
+        return json_response(WebhookView.of(webhook, await self._receivers.state(tenant, webhook.id)))
+
+
+def deliver_from(time: datetime) -> DeliverFrom:
+    """A new beginning of deliveries, with the events of `time` and later."""
+    return DeliverFrom(id=secrets.token_hex(8), time=time)

@@ -1,0 +1,40 @@
+"""The secrets with which deliveries are signed: new ones, and their rotation."""
+
+import base64
+import secrets
+from datetime import datetime, timedelta
+
+from clusterra_contracts.webhooks import Webhook, WebhookSecret
+
+from clusterra_gateway.http.requests.errors import Conflict
+
+SECRET_BYTES = 32
+
+
+def new_secret() -> WebhookSecret:
+    """A new secret, in the form of Standard Webhooks."""
+    return WebhookSecret(text=f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}")
+
+
+def rotated(webhook: Webhook, new: WebhookSecret, at: datetime, overlap: timedelta) -> Webhook:
+    """The webhook with a new secret. The present one stays valid for `overlap`; without an overlap, it ends at once.
+
+    Raises Conflict where the one before the present one is still valid, as was promised, and an overlap is wanted.
+    """
+    if not overlap:
+        return webhook.model_copy(update={"secrets": (new,)})
+    before = old_secret_until(webhook, at)
+    if before is not None:
+        raise Conflict(
+            "two secrets of this webhook are valid already, the most allowed",
+            hint=f"wait until {before:%Y-%m-%dT%H:%M:%SZ}, when the older one ends, or send overlap_seconds 0, which"
+            " ends both at once",
+        )
+    ending = webhook.secrets[0].model_copy(update={"valid_until": at + overlap})
+    return webhook.model_copy(update={"secrets": (new, ending)})
+
+
+def old_secret_until(webhook: Webhook, at: datetime) -> datetime | None:
+    """Until when the secret before the present one is valid; None if there is none any more."""
+    ends = [each.valid_until for each in webhook.secrets if each.valid_until is not None and each.valid_until > at]
+    return max(ends, default=None)
