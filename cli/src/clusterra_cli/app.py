@@ -29,6 +29,7 @@ from clusterra_cli.commands import (
     submitting,
     top,
     waiting,
+    webhooks,
     workflows,
 )
 from clusterra_cli.commands.files import copying
@@ -48,7 +49,7 @@ command = typer.Typer(
 for module in (
     *(sign_in, contexts, submitting, waiting, jobs, job_history, sharing, job_changes, launching),
     *(workflows, schedules, sessions, copying),
-    *(fleet, event_feed, top, money, advising, spool, tokens, members, service_accounts, api_requests),
+    *(fleet, event_feed, top, money, advising, spool, tokens, members, service_accounts, webhooks, api_requests),
 ):
     module.add_to(command)
 

@@ -98,6 +98,15 @@ def known_service_accounts(incomplete: str) -> Completions:
     )
 
 
+def known_webhooks(incomplete: str) -> Completions:
+    """The webhooks whose ids begin so, with their names."""
+    from clusterra.models import Webhook
+
+    return _completed(
+        incomplete, lambda client: ((each.id, each.name) for each in client.pages(Webhook, "/v1/webhooks"))
+    )
+
+
 def _completed(incomplete: str, ask: "Callable[[Client], Iterable[tuple[str, str]]]") -> Completions:
     found: Completions = []
     try:

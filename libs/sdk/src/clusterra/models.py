@@ -156,6 +156,27 @@ class MadeToken(Model):
     token: str
 
 
+class MadeWebhook(Model):
+    """A new webhook. `secret` verifies its deliveries, and is shown only this once."""
+
+    id: str
+    name: str
+    url: str
+    kinds: tuple[str, ...]
+    clusters: tuple[str, ...]
+    users: tuple[str, ...]
+    enabled: bool
+    state: str | None
+    disabled_reason: str
+    failing_since: datetime | None
+    next_attempt_at: datetime | None
+    deliver_from: datetime
+    old_secret_until: datetime | None
+    created_by: str
+    created_at: datetime
+    secret: str
+
+
 class Member(Model):
     """A member: a person or a service account. `name` and `uid` are their Slurm identity."""
 
@@ -309,6 +330,14 @@ class QuotaList(Model):
     """All quotas that the caller may see."""
 
     quotas: tuple[Quota, ...]
+
+
+class RotatedSecret(Model):
+    """The new secret of a webhook, which is shown only this once; `id` is the webhook's."""
+
+    id: str
+    secret: str
+    old_secret_until: datetime | None
 
 
 class RunStep(Model):
@@ -578,6 +607,50 @@ class Uploads(Model):
     """Unfinished uploads."""
 
     uploads: tuple[Upload, ...]
+
+
+class Webhook(Model):
+    """A webhook, without its secrets."""
+
+    id: str
+    name: str
+    url: str
+    kinds: tuple[str, ...]
+    clusters: tuple[str, ...]
+    users: tuple[str, ...]
+    enabled: bool
+    state: str | None
+    disabled_reason: str
+    failing_since: datetime | None
+    next_attempt_at: datetime | None
+    deliver_from: datetime
+    old_secret_until: datetime | None
+    created_by: str
+    created_at: datetime
+
+
+class WebhookAttempt(Model):
+    """What came of sending one event once."""
+
+    delivered: bool
+    status: int | None
+    answer_bytes: int
+    seconds: float
+    problem: str
+
+
+class WebhookDelivery(Model):
+    """An event that was sent to a webhook, and its last attempt."""
+
+    message_id: str
+    event_id: str
+    kind: str
+    cluster_id: str
+    subject: str
+    time: datetime
+    attempts: int
+    given_up: bool
+    last: WebhookAttempt
 
 
 class Worker(Model):
