@@ -22,6 +22,8 @@ export const SCOPES = [
   "files:write",
   "members:read",
   "members:write",
+  "webhooks:read",
+  "webhooks:write",
 ] as const satisfies readonly Scope[];
 
 interface ScopesProps {
@@ -57,7 +59,7 @@ export function Scopes({ choices, value, onChange }: ScopesProps) {
   );
 }
 
-type ScopeKey = "profile" | "clusters_read" | "clusters_write" | "jobs_read" | "jobs_write" | "events_read" | "files_read" | "files_write" | "members_read" | "members_write" | "scim";
+type ScopeKey = "profile" | "clusters_read" | "clusters_write" | "jobs_read" | "jobs_write" | "events_read" | "files_read" | "files_write" | "members_read" | "members_write" | "webhooks_read" | "webhooks_write" | "scim";
 
 function key(scope: Scope): ScopeKey {
   return scope.replace(":", "_") as ScopeKey;

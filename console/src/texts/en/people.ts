@@ -83,6 +83,8 @@ export const people = {
     files_write: "Write files",
     members_read: "Read members and tokens",
     members_write: "Change members and tokens",
+    webhooks_read: "Webhooks and deliveries",
+    webhooks_write: "Change webhooks",
     scim: "Provisioning by a directory only",
   },
   tokens: {
