@@ -21,6 +21,7 @@ from command_line import CommandLine, Ran
 from command_snapshots import FOLDER, Leaf, Rule, Snapshot, called, leaves, rule
 from program_sign_in import decide
 from session_client import asked, published, until_ready
+from webhook_receiver import receiver
 
 SCRIPT = "#!/bin/sh\n#SBATCH --time=5\necho hello $1\n"
 WORKFLOW = {
@@ -63,6 +64,11 @@ ALTERNATIVES = rule(
 SECONDS = rule("the time between two stages", r'(?<="seconds_since_previous": )[0-9.]+', "0.0")
 SECRET = rule("the secret of a link", r"clk_[A-Za-z0-9_-]+", "<secret>")
 FORMS = ("", "--json", "--quiet")
+WEBHOOK = (
+    rule("the secret of a webhook", r"whsec_[A-Za-z0-9+/]+=*", "<secret>"),
+    rule("the id of a webhook", r"wh_[0-9a-f]{16}", f"wh_{'0' * 16}"),
+    rule("the time of an attempt", r'(?<="seconds": )[0-9.e-]+', "0.0"),
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Site:
 @pytest.fixture(scope="module")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     """A lab of this file's own: its jobs count from 1."""
-    environment = {"CLUSTERRA_COST_NOTE_SECONDS": "1"}
+    environment = {"CLUSTERRA_COST_NOTE_SECONDS": "1", "CLUSTERRA_OUTBOUND_ALLOWED": '["127.0.0.0/8"]'}
     options = LabOptions(ScalingPolicy(idle_seconds=600.0), environment=environment, fresh=True)
     async with stack(tmp_path_factory.mktemp("snapshots"), options) as running:
         yield running
@@ -278,6 +284,38 @@ async def test_schedules(site: Site) -> None:
             assert (await site("schedules", "delete", other)).code == 0
     await site.record("schedules list", *FORMS, rules=(NEW_JOB, BARE_JOB))
     await site.record("schedules delete", f"{schedule} --json", schedule)
+
+
+async def test_webhooks(site: Site) -> None:
+    async with receiver() as address:
+        own = Site(site.ada, site.folder, site.variables, {**site.names, address: "<receiver>"})
+        wanted = f"{address}/take --name=CI --kind=quota.deleted --cluster={site.ada.cluster}"
+        wrong = (
+            f"{address}/refuse --name=CI",
+            "https://ci.example/#x --name=CI",
+            f"{address}/take --name=CI --kind=x.y",
+        )
+        forms = (*(f"{wanted} {form}" for form in FORMS), *wrong)
+        made = await own.record("webhooks create", *forms, rules=WEBHOOK)
+        webhook = made[2].out.strip()
+        for other in (await site("webhooks", "list", "--quiet")).out.split():
+            if other != webhook:
+                assert (await site("webhooks", "delete", other)).code == 0
+        await own.record("webhooks list", *FORMS, rules=WEBHOOK)
+        absent = f"wh_{'0' * 16}"
+        await own.record("webhooks test", webhook, f"{webhook} --json", absent, rules=WEBHOOK)
+        await own.record("webhooks deliveries", webhook, f"{webhook} --json", f"{webhook} --failed -q", rules=WEBHOOK)
+        await own.record(
+            "webhooks rotate", webhook, f"{webhook} --json", f"{webhook} --overlap-hours=0 --json", rules=WEBHOOK
+        )
+        replays = (
+            f"{webhook} --hours=1",
+            f"{webhook} --hours=1 --json",
+            webhook,
+            f"{webhook} --after=2020-01-01T00:00:00Z",
+        )
+        await own.record("webhooks replay", *replays, rules=WEBHOOK)
+        await own.record("webhooks delete", f"{webhook} --json", webhook, rules=WEBHOOK)
 
 
 async def test_sessions(site: Site) -> None:
