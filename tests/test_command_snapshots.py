@@ -287,7 +287,8 @@ async def test_schedules(site: Site) -> None:
 
 
 async def test_webhooks(site: Site) -> None:
-    async with receiver() as address:
+    async with receiver() as receiving:
+        address = receiving.address
         own = Site(site.ada, site.folder, site.variables, {**site.names, address: "<receiver>"})
         wanted = f"{address}/take --name=CI --kind=quota.deleted --cluster={site.ada.cluster}"
         wrong = (

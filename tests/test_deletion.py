@@ -36,6 +36,7 @@ from clusterra_runtime.store.table_use import tables_of
 from clusterra_scaler.fleet_table import TABLES as OF_SCALER
 from gates import closed_gate
 from scim_directory import ADA, directory_of, made
+from webhook_receiver import receiver
 
 TENANT = "/v1/tenants/acme"
 WORDS = ("acme", "Lovelace", '"ada"', "#ada", "-ada-")
@@ -113,7 +114,8 @@ async def test_nothing_of_a_deleted_tenant_is_left(
 
 
 async def leave_traces(ada: User) -> None:
-    """Make jobs with a key and with files, a run, a token, an invitation, a service account, a quota, a budget."""
+    """Make jobs with a key and with files, a run, a token, an invitation, a service account, a webhook, a quota, a
+    budget."""
     await limit(ada, "budgets/tenant/acme", "0.000001")
     job = await ada.submit("#!/bin/bash\ntrue\n", {"name": "first"}, key=secrets.token_hex(8))
     step = {"step_id": "one", "script": "#!/bin/sh\ntrue\n", "job": {"environment": ["PATH=/usr/bin:/bin"]}}
@@ -132,6 +134,13 @@ async def leave_traces(ada: User) -> None:
         headers = {"Idempotency-Key": secrets.token_hex(8)}
         async with ada.session.post(path, json=body, headers=headers) as answer:
             assert answer.status == 201, await answer.text()
+    async with receiver() as receiving:
+        webhook = {"name": "CI", "url": f"{receiving.address}/take"}
+        async with ada.session.post("/v1/webhooks", json=webhook) as answer:
+            assert answer.status == 201, await answer.text()
+
+        await limit(ada, "quotas/user/ada", "999.00")
+        await until(lambda: len(receiving.received) > 1, seconds=90, what="a delivery after the test", every=0.2)
 
     async def ended() -> bool:
         return (await ada.job(job.job_id)).state == "COMPLETED"
