@@ -1637,6 +1637,102 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["webhooks_list"];
+        put?: never;
+        post: operations["webhooks_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["webhooks_get"];
+        put?: never;
+        post?: never;
+        delete: operations["webhooks_delete"];
+        options?: never;
+        head?: never;
+        patch: operations["webhooks_change"];
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["webhooks_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["webhooks_rotate_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["webhooks_replay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["webhooks_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/costs": {
         parameters: {
             query?: never;
@@ -1912,6 +2008,13 @@ export interface components {
             kind?: "role";
             role_arn: string;
             external_id?: string | null;
+        };
+        AttemptView: {
+            delivered: boolean;
+            status: number | null;
+            answer_bytes: number;
+            seconds: number;
+            problem: string;
         };
         AuthorizationDecision: {
             /** @constant */
@@ -2220,6 +2323,21 @@ export interface components {
         DeletedFiles: {
             deleted: string[];
             failed: components["schemas"]["NotDeleted"][];
+        };
+        Deliveries: {
+            deliveries: components["schemas"]["DeliveryView"][];
+            cursor?: string | null;
+        };
+        DeliveryView: {
+            message_id: string;
+            event_id: string;
+            kind: string;
+            cluster_id: string;
+            subject: string;
+            time: string;
+            attempts: number;
+            given_up: boolean;
+            last: components["schemas"]["AttemptView"];
         };
         DeviceAnswer: {
             device_code: string;
@@ -2762,6 +2880,24 @@ export interface components {
             last_used_at?: string | null;
             token: string;
         };
+        MadeWebhook: {
+            id: string;
+            name: string;
+            url: string;
+            kinds: string[];
+            clusters: string[];
+            users: string[];
+            enabled: boolean;
+            state: ("working" | "retrying" | "disabled") | null;
+            disabled_reason: string;
+            failing_since: string | null;
+            next_attempt_at: string | null;
+            deliver_from: string;
+            old_secret_until: string | null;
+            created_by: string;
+            created_at: string;
+            secret: string;
+        };
         MemberPage: {
             members: components["schemas"]["MemberView"][];
             next_cursor: string | null;
@@ -2863,6 +2999,13 @@ export interface components {
             name: string;
             expires_in_seconds?: number;
             scopes?: components["schemas"]["Scope"][] | null;
+        };
+        NewWebhook: {
+            name: string;
+            url: string;
+            kinds?: string[];
+            clusters?: string[];
+            users?: string[];
         };
         NewerFact: {
             kind: string;
@@ -3139,6 +3282,9 @@ export interface components {
             tasks: number | null;
             staging: components["schemas"]["StagedPathsView"] | null;
         };
+        Replay: {
+            after: string;
+        };
         RequestedChanges: {
             qos?: string | null;
             wckey?: string | null;
@@ -3173,6 +3319,14 @@ export interface components {
         RotateKey: {
             overlap_seconds?: number;
             expires_in_seconds?: number;
+        };
+        RotateSecret: {
+            overlap_seconds?: number;
+        };
+        RotatedSecret: {
+            id: string;
+            secret: string;
+            old_secret_until: string | null;
         };
         RunFact: {
             /** @enum {string} */
@@ -3290,7 +3444,7 @@ export interface components {
             last_run: string | null;
         };
         /** @enum {string} */
-        Scope: "profile" | "clusters:read" | "clusters:write" | "jobs:read" | "jobs:write" | "events:read" | "files:read" | "files:write" | "members:read" | "members:write" | "scim";
+        Scope: "profile" | "clusters:read" | "clusters:write" | "jobs:read" | "jobs:write" | "events:read" | "files:read" | "files:write" | "members:read" | "members:write" | "webhooks:read" | "webhooks:write" | "scim";
         ScriptSubmission: components["schemas"]["Submission"] | components["schemas"]["HeterogeneousSubmission"];
         SentPart: {
             number: number;
@@ -3876,6 +4030,35 @@ export interface components {
             size: number;
             sha256: string;
         };
+        WebhookChange: {
+            name?: string | null;
+            url?: string | null;
+            kinds?: string[] | null;
+            clusters?: string[] | null;
+            users?: string[] | null;
+            enabled?: boolean | null;
+        };
+        WebhookList: {
+            webhooks: components["schemas"]["WebhookView"][];
+            total: number;
+        };
+        WebhookView: {
+            id: string;
+            name: string;
+            url: string;
+            kinds: string[];
+            clusters: string[];
+            users: string[];
+            enabled: boolean;
+            state: ("working" | "retrying" | "disabled") | null;
+            disabled_reason: string;
+            failing_since: string | null;
+            next_attempt_at: string | null;
+            deliver_from: string;
+            old_secret_until: string | null;
+            created_by: string;
+            created_at: string;
+        };
         WorkerFact: {
             /** @enum {string} */
             kind: "worker.started" | "worker.stopped" | "worker.failed" | "worker.lost";
@@ -4144,6 +4327,7 @@ export type AnySubmission = components['schemas']['AnySubmission'];
 export type ApiRoute = components['schemas']['ApiRoute'];
 export type ApiRoutes = components['schemas']['ApiRoutes'];
 export type AssumedRole = components['schemas']['AssumedRole'];
+export type AttemptView = components['schemas']['AttemptView'];
 export type AuthorizationDecision = components['schemas']['AuthorizationDecision'];
 export type BeginUpload = components['schemas']['BeginUpload'];
 export type BegunUpload = components['schemas']['BegunUpload'];
@@ -4185,6 +4369,8 @@ export type Degradation = components['schemas']['Degradation'];
 export type DeleteFiles = components['schemas']['DeleteFiles'];
 export type DeletedCluster = components['schemas']['DeletedCluster'];
 export type DeletedFiles = components['schemas']['DeletedFiles'];
+export type Deliveries = components['schemas']['Deliveries'];
+export type DeliveryView = components['schemas']['DeliveryView'];
 export type DeviceAnswer = components['schemas']['DeviceAnswer'];
 export type DeviceGrant = components['schemas']['DeviceGrant'];
 export type DryRender = components['schemas']['DryRender'];
@@ -4235,6 +4421,7 @@ export type MadeInvitation = components['schemas']['MadeInvitation'];
 export type MadeLink = components['schemas']['MadeLink'];
 export type MadeTenant = components['schemas']['MadeTenant'];
 export type MadeToken = components['schemas']['MadeToken'];
+export type MadeWebhook = components['schemas']['MadeWebhook'];
 export type MemberPage = components['schemas']['MemberPage'];
 export type MemberView = components['schemas']['MemberView'];
 export type MembershipList = components['schemas']['MembershipList'];
@@ -4250,6 +4437,7 @@ export type NewSchedule = components['schemas']['NewSchedule'];
 export type NewSession = components['schemas']['NewSession'];
 export type NewTemplate = components['schemas']['NewTemplate'];
 export type NewToken = components['schemas']['NewToken'];
+export type NewWebhook = components['schemas']['NewWebhook'];
 export type NewerFact = components['schemas']['NewerFact'];
 export type NodeFact = components['schemas']['NodeFact'];
 export type NodeSummary = components['schemas']['NodeSummary'];
@@ -4283,11 +4471,14 @@ export type QuotaList = components['schemas']['QuotaList'];
 export type QuotaView = components['schemas']['QuotaView'];
 export type RebindCluster = components['schemas']['RebindCluster'];
 export type RenderedScript = components['schemas']['RenderedScript'];
+export type Replay = components['schemas']['Replay'];
 export type RequestedChanges = components['schemas']['RequestedChanges'];
 export type RequeueOptions = components['schemas']['RequeueOptions'];
 export type Review = components['schemas']['Review'];
 export type Role = components['schemas']['Role'];
 export type RotateKey = components['schemas']['RotateKey'];
+export type RotateSecret = components['schemas']['RotateSecret'];
+export type RotatedSecret = components['schemas']['RotatedSecret'];
 export type RunFact = components['schemas']['RunFact'];
 export type RunList = components['schemas']['RunList'];
 export type RunRequest = components['schemas']['RunRequest'];
@@ -4377,6 +4568,9 @@ export type VersionList = components['schemas']['VersionList'];
 export type VersionView = components['schemas']['VersionView'];
 export type ViewToSave = components['schemas']['ViewToSave'];
 export type WantedPart = components['schemas']['WantedPart'];
+export type WebhookChange = components['schemas']['WebhookChange'];
+export type WebhookList = components['schemas']['WebhookList'];
+export type WebhookView = components['schemas']['WebhookView'];
 export type WorkerFact = components['schemas']['WorkerFact'];
 export type WorkerView = components['schemas']['WorkerView'];
 export type Workers = components['schemas']['Workers'];
@@ -8491,6 +8685,277 @@ export interface operations {
                 };
                 content: {
                     "*/*": string;
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewWebhook"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeWebhook"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookChange"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_test: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AttemptView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_rotate_secret: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotateSecret"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RotatedSecret"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_replay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Replay"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    webhooks_deliveries: {
+        parameters: {
+            query?: {
+                failed_only?: boolean;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deliveries"];
                 };
             };
             400: components["responses"]["Problem400"];
