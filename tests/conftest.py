@@ -71,7 +71,7 @@ async def production_lab(
     digest = sha256(operator_token.encode()).hexdigest()
     operator = {"name": "anna", "token_sha256": digest, "scopes": OPERATOR_SCOPES}
     operators.write_text(json.dumps({"operators": [operator]}))
-    allowed = {"CLUSTERRA_OUTBOUND_ALLOWED": '["127.0.0.0/8"]'}
+    allowed = {"CLUSTERRA_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}
     environment = {**receiver.environment, "CLUSTERRA_OPERATORS_FILE": str(operators), **allowed}
     options = LabOptions(ScalingPolicy(idle_seconds=1.0), environment=environment, nats_login="credentials")
     async with stack(folder / "lab", options) as running:

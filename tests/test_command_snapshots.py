@@ -98,7 +98,7 @@ class Site:
 @pytest.fixture(scope="module")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     """A lab of this file's own: its jobs count from 1."""
-    environment = {"CLUSTERRA_COST_NOTE_SECONDS": "1", "CLUSTERRA_OUTBOUND_ALLOWED": '["127.0.0.0/8"]'}
+    environment = {"CLUSTERRA_COST_NOTE_SECONDS": "1", "CLUSTERRA_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}
     options = LabOptions(ScalingPolicy(idle_seconds=600.0), environment=environment, fresh=True)
     async with stack(tmp_path_factory.mktemp("snapshots"), options) as running:
         yield running

@@ -19,7 +19,7 @@ SCRIPT = "#!/bin/sh\ntrue\n"
 @pytest.fixture(scope="module")
 async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     """A lab whose services may call this machine."""
-    environment = {"CLUSTERRA_OUTBOUND_ALLOWED": '["127.0.0.0/8"]'}
+    environment = {"CLUSTERRA_WEBHOOK_NETWORKS": '["127.0.0.0/8"]'}
     options = LabOptions(ScalingPolicy(idle_seconds=30.0), environment=environment)
     async with stack(tmp_path_factory.mktemp("webhooks"), options) as running:
         yield running

@@ -148,7 +148,18 @@ async def test_an_installation_comes_back_from_its_backup(lab: Stack, tmp_path: 
 
     assert taken.json["highest_fence"] >= order_before.fence
     assert {table["name"] for table in taken.json["tables"]} == (
-        {"accounts", "idempotency", "runs", "staging", "templates", "webhooks", "fleets", "events", "ledger"}
+        {
+            "accounts",
+            "idempotency",
+            "runs",
+            "staging",
+            "templates",
+            "deliveries",
+            "webhooks",
+            "fleets",
+            "events",
+            "ledger",
+        }
     )
     async with lab.user(GRACE) as grace:
         lost_uid = grace.profile.uid

@@ -37,7 +37,7 @@ async def store(environment: dict[str, str], emulator: Aws) -> AsyncIterator[Dyn
 async def test_every_event_is_delivered_in_order_over_kills(
     environment: dict[str, str], nats: NatsServer, store: DynamoDBStore, tmp_path: Path
 ) -> None:
-    own = {**environment, "CLUSTERRA_OUTBOUND_ALLOWED": json.dumps(["127.0.0.0/8"])}
+    own = {**environment, "CLUSTERRA_WEBHOOK_NETWORKS": json.dumps(["127.0.0.0/8"])}
     async with world(nats, store) as acme, receiver() as hook:
         webhook = webhook_at(hook.url, deliver_from=deliver_from(now() - timedelta(minutes=1)))
         await acme.put(webhook)

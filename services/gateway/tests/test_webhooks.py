@@ -155,7 +155,7 @@ async def test_what_cannot_be_is_refused_with_a_hint(world: World, fields: dict[
 async def test_plain_http_needs_a_network_that_the_installation_allows(
     settings: Settings, issuer: IssuerStandIn
 ) -> None:
-    allowing = Settings.model_validate(settings.model_dump() | {"outbound_allowed": ["127.0.0.0/8"]})
+    allowing = Settings.model_validate(settings.model_dump() | {"webhook_networks": ["127.0.0.0/8"]})
     async with running(allowing, issuer) as world:
         boss = await world.login("boss@acme.example")
 

@@ -49,7 +49,7 @@ async def app(service: Service) -> AsyncIterator[None]:
     assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no other settings
     async with (
         DynamoDBStore(table_prefix=settings.table_prefix) as store,
-        Sender(settings.outbound_allowed) as sender,
+        Sender(settings.webhook_networks) as sender,
     ):
         tables = RequiredTables(store, *tables_of(TABLES))
         service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)

@@ -20,6 +20,6 @@ class Settings(ServiceSettings):
     """How long the ledger keeps what jobs and workers cost."""
     archive_batch_size: Annotated[int, Field(ge=1, le=256)] = 32
     """The number of events that are archived concurrently."""
-    outbound_allowed: AllowedNetworks = ()
-    """The networks that are not public and may be called as the address of a webhook, also by plain HTTP, such as
-    `["10.20.0.0/16"]`. The gateway needs the same. All other addresses of webhooks must be public ones."""
+    webhook_networks: AllowedNetworks = ()
+    """The networks that are not public and to which webhooks may lead, also by plain HTTP, such as `["10.20.0.0/16"]`.
+    The gateway needs the same. All other addresses of webhooks must be public ones."""

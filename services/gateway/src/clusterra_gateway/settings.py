@@ -35,13 +35,14 @@ class RecordSettings(ServiceSettings):
     """The shapes (YAML) of clusters that have no catalogue of their own."""
     outbound_allowed: AllowedNetworks = ()
     """The link-local networks and addresses of metadata services that may be called, such as `["169.254.20.0/24"]`. All
-    others are refused as the address of a slurmrestd, a bucket, a directory or an issuer. With any network, the address
-    of a webhook may begin with `http://`: the events service, which has this setting, too, then decides."""
+    others are refused as the address of a slurmrestd, a bucket, a directory or an issuer."""
 
 
 class Settings(RecordSettings):
     """Settings of the gateway."""
 
+    webhook_networks: AllowedNetworks = ()
+    """Those of the events service. With any, the address of a webhook may begin with `http://`."""
     templates_dir: Path | None = None
     """The folder with the templates (`*.yaml`) that every tenant has; without it there are none."""
     console_dir: Path | None = None

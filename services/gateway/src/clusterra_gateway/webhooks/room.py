@@ -17,7 +17,7 @@ def room(connections: Connections, access: Access, once: AnswerOnce) -> Room:
     """What this room offers."""
     directory, bus = connections.directory, connections.bus
     records, receivers = WebhookRecords(directory, bus.registry), Receivers(bus.webhooks)
-    plain_http = bool(connections.settings.outbound_allowed)
+    plain_http = bool(connections.settings.webhook_networks)
     return Room(
         routes=routes_of(
             WebhookHandlers(records, receivers, bus.registry, once, plain_http=plain_http),
