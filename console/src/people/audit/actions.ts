@@ -24,6 +24,7 @@ const GROUPS: Record<Group, true> = {
   tenant: true,
   token: true,
   user: true,
+  webhook: true,
 };
 
 interface Choice {

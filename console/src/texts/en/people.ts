@@ -209,6 +209,7 @@ export const people = {
       tenant: "All workspace actions",
       token: "All token actions",
       user: "All user actions",
+      webhook: "All webhook actions",
     },
     find: "Find",
     find_hint: "In actor, action, subject, details",
