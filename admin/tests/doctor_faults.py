@@ -24,6 +24,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.slurm_nodes import Diagnose, Diagnosis
 from clusterra_events.archive_table import ARCHIVE
 from clusterra_events.ledger.keyspace import LEDGER
+from clusterra_events.webhooks.state_table import DELIVERIES
 from clusterra_gateway.accounts.keyspace import ACCOUNTS, CLUSTERS
 from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.staging.table import STAGING
@@ -38,6 +39,7 @@ from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from clusterra_runtime.store.store import Put, Table
+from clusterra_runtime.store.webhook_records import WEBHOOKS
 from clusterra_scaler.fleet_table import FLEETS
 
 type Problem = tuple[str, str, str]
@@ -187,15 +189,16 @@ async def missing_table(world: World) -> AsyncIterator[Fault]:
 async def missing_index(world: World) -> AsyncIterator[Fault]:
     """The record of another prefix: the services must not work on a table that lacks its index."""
     there, here = world.settings.table_prefix, "doctor-"
+    others = (ACCOUNTS, IDEMPOTENCY, RUNS, STAGING, TEMPLATES, WEBHOOKS, ARCHIVE, LEDGER, DELIVERIES)
     async with DynamoDBStore(table_prefix=there) as store:
         clusters = (await store.query(ACCOUNTS, CLUSTERS)).items
     async with DynamoDBStore(table_prefix=here) as store:
-        await store.create_tables(Table(FLEETS.name), ACCOUNTS, IDEMPOTENCY, RUNS, STAGING, TEMPLATES, ARCHIVE, LEDGER)
+        await store.create_tables(Table(FLEETS.name), *others)
         for item in clusters:
             await store.write(Put(ACCOUNTS, item.key, item.attributes, Absent()))
     settings = world.with_settings(table_prefix=here)
     yield Fault({("record.table", f"{here}{FLEETS.name}", "failure")}, settings, "tables apply")
-    for table in (FLEETS, ACCOUNTS, IDEMPOTENCY, RUNS, STAGING, TEMPLATES, ARCHIVE, LEDGER):
+    for table in (FLEETS, *others):
         boto3.client("dynamodb").delete_table(TableName=f"{here}{table.name}")
 
 
