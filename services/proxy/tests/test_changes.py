@@ -1,11 +1,12 @@
 """Jobs are changed after their submit: hold, release, requeue, signal, update; and the job's history names who did."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from clusterra_contracts.events import JobActionFact
-from clusterra_contracts.identity import JobId, SlurmUser
+from clusterra_contracts.identity import JobId, SlurmUser, now
 from clusterra_contracts.rpc.reply import Done, RpcError
 from clusterra_contracts.rpc.slurm import Job, Viewer
 from clusterra_contracts.rpc.slurm_jobs import (
@@ -185,6 +186,20 @@ async def test_a_running_job_is_signalled_and_requeued(proxy: ProxyWorld, slurm:
     told = [(fact.kind, fact.detail) for fact in await actions(proxy, job_id)]
     assert told[0] == ("action.signal", "USR1")
     assert told[-3:] == [("action.requeue", ""), ("action.release", ""), ("action.cancel", "")]
+
+
+async def test_a_job_that_starts_again_after_its_end_is_listed_once(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    began = now() - timedelta(seconds=2)
+    job_id = (await proxy.submit(alice, WAIT)).job_id
+    await until_job(proxy, alice, job_id, state="RUNNING")
+    await proxy.cancel(alice, job_id)
+    await proxy.wait_for_end(alice, job_id)
+    await change(proxy, alice, job_id, Requeue(hold=True))
+    await until_job(proxy, alice, job_id, state="PENDING", reason="JobHeldUser")
+
+    found = await proxy.jobs(alice, submitted_after=began)
+    assert [job.state for job in found.jobs if job.job_id == job_id] == ["PENDING"]
+    await proxy.cancel(alice, job_id)
 
 
 async def test_a_description_is_updated(proxy: ProxyWorld, alice: SlurmUser, waiting: JobId) -> None:

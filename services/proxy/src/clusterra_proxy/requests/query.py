@@ -15,6 +15,7 @@ from clusterra_contracts.rpc.slurm import CountJobs, GetJob, Job, JobCounts, Job
 from clusterra_proxy.cluster.cluster import Cluster
 from clusterra_proxy.cluster.recent_jobs import Submitted
 from clusterra_proxy.cluster.usage import with_usage
+from clusterra_proxy.requests.earlier_runs import without_earlier_runs
 from clusterra_proxy.requests.job_order import JobOrder
 from clusterra_proxy.requests.view import array_view, is_shown, job_view
 from clusterra_proxy.slurmrestd.accounting import OLDEST
@@ -129,7 +130,7 @@ async def _all_records(cluster: Cluster, request: ListJobs, *, fresh: bool) -> t
         past = (record for record in older if record.ended or record.job_id not in here)
         merged = {(record.id, record.submit_time): record for record in past}
         merged |= {(record.id, record.submit_time): record for record in records}
-        records = tuple(merged.values())
+        records = without_earlier_runs(merged.values())
     return records
 
 
