@@ -28,6 +28,7 @@ async def _has_paid(member: Member) -> str:
             return job.job_id
         await again.click()
         await expect(again).to_be_enabled()
+        await expect(again).to_be_focused()
     raise AssertionError("the job costs nothing")
 
 

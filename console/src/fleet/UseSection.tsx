@@ -1,6 +1,6 @@
 /** What workers cost on each day: for jobs, while they booted, and while they were idle. */
 
-import { Button, Group, Text, Title } from "@mantine/core";
+import { Group, Text, Title } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { CostsChart } from "../money/CostsChart";
@@ -11,6 +11,7 @@ import { exact, percent, short } from "../ui/format";
 import { useNow } from "../ui/useNow";
 import { sharesOf, wholePercents } from "./shares";
 import classes from "./fleet.module.css";
+import { RefreshButton } from "../ui/RefreshButton";
 
 export function UseSection({ cluster }: { cluster: string }) {
   const today = dayOf(useNow());
@@ -35,9 +36,9 @@ export function UseSection({ cluster }: { cluster: string }) {
               {text("money.as_of", { time: short(new Date(asOf)) })}
             </Text>
           )}
-          <Button variant="default" size="xs" loading={costs.isFetching} onClick={() => void costs.refetch()}>
+          <RefreshButton size="xs" busy={costs.isFetching} refresh={() => void costs.refetch()}>
             {text("fleet.use.read_again")}
-          </Button>
+          </RefreshButton>
         </Group>
       </Group>
       <Text size="sm" mb={6}>

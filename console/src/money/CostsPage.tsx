@@ -1,6 +1,6 @@
 /** What jobs and workers cost, and what bounds it. */
 
-import { Button, Tabs, Text } from "@mantine/core";
+import { Tabs, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
@@ -15,6 +15,7 @@ import { LimitsTab } from "./limits/LimitsTab";
 import { dayOf, preset, type Period } from "./period";
 import { quotasQuery, summaryQuery, tenantSummaryQuery } from "./queries";
 import type { CostsSearch } from "./routes";
+import { RefreshButton } from "../ui/RefreshButton";
 
 const route = getRouteApi("/c/$cluster/costs");
 const TABS = ["costs", "limits", "clusters"] as const;
@@ -59,9 +60,9 @@ export function CostsPage() {
             </Text>
           )}
           <SavedViews page="costs" />
-          <Button variant="default" loading={reading} onClick={() => void refresh()}>
+          <RefreshButton busy={reading} refresh={() => void refresh()}>
             {text("money.read_again")}
-          </Button>
+          </RefreshButton>
         </>
       }
     >

@@ -1,9 +1,10 @@
 /** How old what a page shows is, where no events tell of it, and the act that reads it again. */
 
-import { Button, Group, Text } from "@mantine/core";
+import { Group, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { text } from "../texts";
 import { Moment } from "../ui/Moment";
+import { RefreshButton } from "../ui/RefreshButton";
 
 export function RefreshBar({ query }: { query: UseQueryResult }) {
   return (
@@ -13,9 +14,9 @@ export function RefreshBar({ query }: { query: UseQueryResult }) {
           {text("people.read")} <Moment at={new Date(query.dataUpdatedAt).toISOString()} />
         </Text>
       ) : null}
-      <Button variant="default" onClick={() => void query.refetch()} loading={query.isFetching}>
+      <RefreshButton busy={query.isFetching} refresh={() => void query.refetch()}>
         {text("people.read_again")}
-      </Button>
+      </RefreshButton>
     </Group>
   );
 }

@@ -18,6 +18,7 @@ import { sessionColumns } from "./columns";
 import { sessionsQuery, stopSession } from "./queries";
 import { StartSession } from "./StartSession";
 import { useSessions } from "./useSessions";
+import { RefreshButton } from "../ui/RefreshButton";
 
 const route = getRouteApi("/c/$cluster/sessions");
 
@@ -56,9 +57,9 @@ export function SessionsPage() {
             {text("sessions.as_of")} <Moment at={new Date(sessions.dataUpdatedAt).toISOString()} />
           </Text>
         ) : null}
-        <Button variant="default" loading={sessions.isFetching} onClick={() => void again()}>
+        <RefreshButton busy={sessions.isFetching} refresh={() => void again()}>
           {text("sessions.again")}
-        </Button>
+        </RefreshButton>
       </Group>
       {template === undefined ? null : (
         <StartSession cluster={cluster} template={template} choose={choose} close={() => choose(undefined)} />

@@ -1,6 +1,5 @@
 /** The page of a shared link, for people without an account: one job, read only. */
 
-import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation } from "@tanstack/react-router";
 import { useEffect, useState, type ReactNode } from "react";
@@ -19,6 +18,7 @@ import { SharedOutput } from "./SharedOutput";
 import { SharedScript } from "./SharedScript";
 import classes from "./shared_links.module.css";
 import { sharedJobQuery, tokenOf } from "./sharedJob";
+import { RefreshButton } from "../ui/RefreshButton";
 
 export function SharedPage() {
   const token = tokenOf(useLocation({ select: ({ hash }) => hash }));
@@ -63,9 +63,9 @@ function Opened({ token }: { token: string }) {
           <Head job={job} />
           <p className={classes.line}>
             <span role="status">{text("shared_links.page.as_of", { time: short(new Date(dataUpdatedAt)) })}</span>
-            <Button variant="default" loading={isFetching} onClick={() => void refetch()}>
+            <RefreshButton busy={isFetching} refresh={() => void refetch()}>
               {text("shared_links.page.again")}
-            </Button>
+            </RefreshButton>
             <span className={classes.quiet}>{text("shared_links.page.read_only", { date: exact(new Date(job.expires_at)) })}</span>
           </p>
           <SharedFacts job={job} />

@@ -10,6 +10,7 @@ import { UserText } from "../ui/UserText";
 import { money } from "../ui/format";
 import { Moment } from "../ui/Moment";
 import { ProblemView } from "../ui/ProblemView";
+import { RefreshButton } from "../ui/RefreshButton";
 import { outlookOf, type Outlook } from "./outlook";
 import type { Finding } from "./script/checker";
 import { Quotas } from "./Quotas";
@@ -70,9 +71,9 @@ export function SubmitBar<Body>({ cluster, estimated, findings, mayWrite, payer,
                   </>
                 )}
               </Text>
-              <Button variant="subtle" disabled={!current} onClick={estimated.again}>
+              <RefreshButton variant="subtle" busy={!current} refresh={estimated.again}>
                 {text("submit.again")}
-              </Button>
+              </RefreshButton>
             </Group>
           )}
           {quotas === null ? null : <Quotas quotas={quotas} />}

@@ -21,6 +21,7 @@ import { ScheduleForm } from "./ScheduleForm";
 import { scheduleColumns } from "./scheduleColumns";
 import { changeSchedule, schedulesQuery } from "./queries";
 import { Tabs } from "./Tabs";
+import { RefreshButton } from "../ui/RefreshButton";
 
 const route = getRouteApi("/c/$cluster/workflows/schedules");
 
@@ -76,9 +77,9 @@ export function SchedulesPage() {
             {text("workflows.schedule.as_of")} <Moment at={new Date(schedules.dataUpdatedAt).toISOString()} />
           </Text>
         ) : null}
-        <Button variant="default" loading={schedules.isFetching} onClick={() => void schedules.refetch()}>
+        <RefreshButton busy={schedules.isFetching} refresh={() => void schedules.refetch()}>
           {text("workflows.schedule.again")}
-        </Button>
+        </RefreshButton>
       </Group>
       {template === undefined ? null : (
         <ScheduleForm cluster={cluster} template={template} choose={choose} close={() => choose(undefined)} />

@@ -1,6 +1,6 @@
 /** How the time of workers divides in each of the last hours: jobs, booting, idle. */
 
-import { Button, Group, Skeleton, Text, Title } from "@mantine/core";
+import { Group, Skeleton, Text, Title } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { text } from "../../texts";
@@ -12,6 +12,7 @@ import { useNow } from "../../ui/useNow";
 import { ACTIVITIES, cutAt, hourlyShares, sharesOfTime } from "./hours";
 import { fleetHoursQuery, HOUR_MS } from "../queries";
 import classes from "../fleet.module.css";
+import { RefreshButton } from "../../ui/RefreshButton";
 
 export function HoursSection({ cluster }: { cluster: string }) {
   // No event ends an hour: the page reads when another one has begun.
@@ -34,9 +35,9 @@ export function HoursSection({ cluster }: { cluster: string }) {
               {text("money.as_of", { time: short(new Date(data.as_of)) })}
             </Text>
           )}
-          <Button variant="default" size="xs" loading={query.isFetching} onClick={() => void query.refetch()}>
+          <RefreshButton size="xs" busy={query.isFetching} refresh={() => void query.refetch()}>
             {text("fleet.hours.read_again")}
-          </Button>
+          </RefreshButton>
         </Group>
       </Group>
       {query.isError ? <ProblemView error={query.error} retry={() => void query.refetch()} /> : null}

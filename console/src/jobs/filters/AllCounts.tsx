@@ -1,6 +1,5 @@
 /** How many jobs match by state, of all that there are: shown where the list keeps fewer. */
 
-import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { text } from "../../texts";
@@ -9,6 +8,7 @@ import { STATE_GROUPS, stateGroup } from "../../ui/jobStates";
 import { ProblemView } from "../../ui/ProblemView";
 import { countsFilter, type CountsFilter, type Filters } from "./filters";
 import { countsQuery } from "../queries";
+import { RefreshButton } from "../../ui/RefreshButton";
 
 interface AllProps {
   cluster: string;
@@ -49,9 +49,9 @@ function Counted({ cluster, filter, states }: Props) {
         })}
       </span>
       {/* Events tell of single jobs, which are not counted here. */}
-      <Button variant="default" loading={counts.isFetching} onClick={() => void counts.refetch()}>
+      <RefreshButton busy={counts.isFetching} refresh={() => void counts.refetch()}>
         {text("jobs.counts.again")}
-      </Button>
+      </RefreshButton>
     </>
   );
 }
