@@ -154,8 +154,12 @@ async def test_a_paused_cluster_says_so_on_every_page_until_it_is_resumed(person
         async with ada.user.session.patch("/v1/clusters/main", json={"state": state}) as answer:
             assert answer.status == 200, await answer.text()
 
+    await grace.page.goto("/c/main/fleet")
+    await expect(grace.page.get_by_role("heading", name="Fleet")).to_be_visible()
+    mark = grace.page.get_by_role("banner").get_by_text("Paused")
     await change("paused")
     try:
+        await expect(mark).to_be_visible()
         await ada.page.goto("/c/main/files")
         await expect(ada.page.get_by_role("banner").get_by_role("link", name="Paused")).to_be_visible()
         await ada.page.goto("/c/main")
@@ -177,6 +181,7 @@ async def test_a_paused_cluster_says_so_on_every_page_until_it_is_resumed(person
     finally:
         await change("active")
 
+    await expect(mark).to_have_count(0)
     await expect(note).to_have_count(0)
     await expect(ada.page.get_by_role("banner").get_by_text("Paused")).to_have_count(0)
 

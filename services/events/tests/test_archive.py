@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
-from clusterra_contracts.events import AUDITED_KINDS, Event, Fact, JobFact, NodeFact, event_of
+from clusterra_contracts.events import AUDITED_KINDS, AdminFact, Event, Fact, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
+from clusterra_contracts.rpc.visibility import TOLD_TO_ALL
 from clusterra_events.archive import MAX_EXAMINED, MAX_QUERY, UNREADABLE, Archive, Bound, complete_to
 from clusterra_events.archive_views import sortable
 from clusterra_runtime.nats.rpc import RpcFailed
@@ -241,7 +242,22 @@ async def test_what_was_archived_before_a_view_was_whole_is_not_looked_for_after
         now += 61
         await archive.read(ACME, ReadHistory(viewer=Viewer(user=ada)))
 
-        assert store.queries == 1
+        assert store.queries == 1 + len(TOLD_TO_ALL)
+
+
+async def test_whoever_sees_only_their_own_also_sees_that_the_cluster_was_paused(archive: Archive) -> None:
+    hers = event(job("job.running", "7"), seconds=1)
+    paused, resumed = (
+        event(AdminFact(kind=kind, actor="boss", subject="c1"), seconds=at)
+        for kind, at in (("cluster.paused", 0), ("cluster.resumed", 2))
+    )
+    other = event(AdminFact(kind="member.changed", actor="boss", subject="bob"), seconds=3)
+    await keep(archive, paused, hers, resumed, other)
+    viewer = Viewer(user=ada)
+
+    assert await all_pages(archive, ReadHistory(viewer=viewer)) == [paused, hers, resumed]
+    assert await all_pages(archive, ReadHistory(viewer=viewer, newest_first=True)) == [resumed, hers, paused]
+    assert await all_pages(archive, ReadHistory(viewer=viewer, kinds=("job.*",))) == [hers]
 
 
 async def test_events_of_earlier_releases_are_read_recognised_and_forgotten(archive: Archive) -> None:

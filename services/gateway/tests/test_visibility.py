@@ -82,3 +82,11 @@ def test_what_admins_did_to_members_tokens_and_keys_is_for_admins_alone() -> Non
 
     assert may_see(Viewer(user=ada, admin=True), fact)
     assert not may_see(Viewer(user=ada, sees_all=True), fact)
+
+
+def test_that_a_cluster_was_paused_or_resumed_is_for_everybody() -> None:
+    ada = SlurmUser(name="ada", uid=20001, gid=20001)
+
+    assert may_see(Viewer(user=ada), AdminFact(kind="cluster.paused", actor="boss", subject="c1"))
+    assert may_see(Viewer(user=ada), AdminFact(kind="cluster.resumed", actor="boss", subject="c1"))
+    assert not may_see(Viewer(user=ada), AdminFact(kind="cluster.changed", actor="boss", subject="c1"))

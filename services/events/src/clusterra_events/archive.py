@@ -30,7 +30,7 @@ from clusterra_events.archive_views import (
     by_time,
     keys_of,
     matching_kinds,
-    narrow_view,
+    narrow_views,
     sortable,
     split,
     views_of,
@@ -160,13 +160,13 @@ class Archive:
     ) -> AsyncGenerator[Item]:
         """The items that may match a request, in its order: from the narrow view for the time in which it is whole."""
         wide = wide_views(ref, request.subject, kinds)
-        narrow = None if request.subject is not None else narrow_view(ref, request.viewer, kinds)
+        narrow = () if request.subject is not None else narrow_views(ref, request.viewer, kinds)
         parts = [(wide, sort)]
-        if narrow is not None and (whole_from := self._whole_from()) is not None:
+        if narrow and (whole_from := self._whole_from()) is not None:
             before, whole = split(sort, sortable(from_epoch(whole_from)))
             if self._clock() - whole_from > self._retention_seconds:
                 before = None  # what was archived before the view was whole has expired
-            parts = [(views, part) for views, part in ((wide, before), ((narrow,), whole)) if part is not None]
+            parts = [(views, part) for views, part in ((wide, before), (narrow, whole)) if part is not None]
             if request.newest_first:
                 parts.reverse()
         for views, part in parts:

@@ -14,7 +14,7 @@ from clusterra_contracts.events import AUDITED_KINDS, KINDS, Event
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Viewer
-from clusterra_contracts.rpc.visibility import owner_uid
+from clusterra_contracts.rpc.visibility import TOLD_TO_ALL, owner_uid
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.item import InvalidItem, Key
 from clusterra_runtime.store.page import Between
@@ -64,13 +64,14 @@ def wide_views(ref: ClusterRef, subject: str | None, kinds: Collection[str] | No
     return (by_time(ref),)
 
 
-def narrow_view(ref: ClusterRef, viewer: Viewer | None, kinds: Collection[str] | None) -> str | None:
-    """The narrow view that has all events of these kinds that a person may see; None if no such view does."""
+def narrow_views(ref: ClusterRef, viewer: Viewer | None, kinds: Collection[str] | None) -> tuple[str, ...]:
+    """The views that together have all events of these kinds that a person may see, one of them narrow; or none."""
     if viewer is not None and viewer.only_uid is not None:
-        return _by_owner(ref, viewer.only_uid)
+        told = sorted(TOLD_TO_ALL if kinds is None else TOLD_TO_ALL.intersection(kinds))
+        return (_by_owner(ref, viewer.only_uid), *(_by_kind(ref, kind) for kind in told))
     if kinds is not None and len(kinds) > MAX_MERGED and AUDITED_KINDS.issuperset(kinds):
-        return _acted(ref)
-    return None
+        return (_acted(ref),)
+    return ()
 
 
 def matching_kinds(patterns: Iterable[str]) -> frozenset[str]:

@@ -15,15 +15,20 @@ from clusterra_contracts.rpc.slurm import Viewer
 _OfJob = JobFact | JobActionFact | StagingFact | SessionFact | RunFact
 
 
+TOLD_TO_ALL: frozenset[str] = frozenset({"cluster.paused", "cluster.resumed"})
+"""The acts of admins that everybody sees: whose jobs wait for it should see why, and when they go on."""
+
+
 def may_see(viewer: Viewer, fact: Fact) -> bool:
     """Whether a person may see an event of their cluster: the events of all jobs that they see (`Viewer.sees`).
 
     Decisions, nodes and workers tell of other people's jobs, by their ids and reasons: only those who see everybody's
-    jobs see them. What is told of members, tokens and keys is for admins alone, as the audit is. The names of people's
+    jobs see them. What is told of members, tokens and keys is for admins alone, as the audit is; that a cluster was
+    paused or resumed is for everybody. The names of people's
     files are for themselves and for admins, whoever sees whose jobs.
     """
     if isinstance(fact, AdminFact):
-        return viewer.admin
+        return viewer.admin or fact.kind in TOLD_TO_ALL
     if isinstance(fact, FileFact):
         return viewer.changes(fact.uid)
     return viewer.only_uid is None or (isinstance(fact, _OfJob) and viewer.sees(fact.uid))
