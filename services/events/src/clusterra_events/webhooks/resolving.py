@@ -6,10 +6,14 @@ shares among all are few: held by some webhooks, they would delay the others and
 
 import asyncio
 import socket
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+
+MOST_ADDRESSES = 4
+"""Of one host, for each version of IP. An answer has room for thousands, and a connection would try them all."""
 
 
 class OwnThreads(AbstractResolver):
@@ -21,15 +25,18 @@ class OwnThreads(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses of a host. Raises OSError."""
+        """The first addresses of a host. Raises OSError."""
         asked = partial(
             socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
         )
         found = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
-        return [
-            ResolveResult(hostname=host, host=str(address[0]), port=port, family=each_family, proto=protocol, flags=0)
-            for each_family, _, protocol, _, address in found
-        ]
+        taken, results = Counter[int](), list[ResolveResult]()
+        for of, _, protocol, _, address in found:
+            taken[of] += 1
+            if taken[of] <= MOST_ADDRESSES:
+                text = str(address[0])
+                results.append(ResolveResult(hostname=host, host=text, port=port, family=of, proto=protocol, flags=0))
+        return results
 
     async def close(self) -> None:
         """Start no more look-ups. Those that are under way end by themselves."""

@@ -5,14 +5,17 @@ each connection is made only for an allowed address (`user_url`), whatever a res
 answers is counted, up to `MAX_ANSWER_BYTES`, and never kept: no log and no answer of ours repeats it, nor the URL.
 """
 
+import asyncio
 import ssl
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.webhooks import ATTEMPT_SECONDS, Attempt
 from clusterra_contracts.webhooks import Webhook
@@ -21,6 +24,7 @@ from clusterra_runtime.user_url import HTTPS_ONLY, Scheme, UrlRefused, UserUrl, 
 from prometheus_client import Counter
 from yarl import URL
 
+from clusterra_events.webhooks.bounded_answer import BoundedAnswer
 from clusterra_events.webhooks.resolving import OwnThreads
 from clusterra_events.webhooks.signature import SecretUnusable, signed_headers
 
@@ -67,6 +71,9 @@ class Sender:
             socket_factory=outbound_of(scheme, self._allowed).socket_of,
             resolver=self._resolver,
         )
+        # aiohttp has no option for it.
+        protocol: type[ResponseHandler] = BoundedAnswer
+        connector._factory = partial(protocol, loop=asyncio.get_running_loop())
         return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
