@@ -427,10 +427,38 @@ async def test_what_is_known_of_a_deleted_webhook_is_removed(acme: World) -> Non
         await until(removed, seconds=GUARD_SECONDS, what="no record of the deleted webhook")
         kept = await acme.logged(webhooks, other, 3)
         assert len(kept.deliveries) == 3
+        await acme.delete(other)
         count = await webhooks.forgetting.forget_tenant(REF.tenant, 1000)
 
-    assert count >= 4
+    assert count <= 4
     assert await records(acme) == []
+
+
+async def test_a_tenant_whose_last_cluster_is_deleted_gets_nothing_again_with_its_next_one(acme: World) -> None:
+    gone = [False]
+    async with receiver(lambda _: 410 if gone[0] else 200) as hook, acme.delivering() as webhooks:
+        webhook = webhook_at(hook.url)
+        await acme.put(webhook)
+        await acme.publish(range(3))
+        await acme.logged(webhooks, webhook, 3)
+        gone[0] = True
+        await acme.publish(["refused"])
+
+        async def disabled() -> bool:
+            return (await acme.page(webhooks, webhook)).state == "disabled"
+
+        await until(disabled, seconds=GUARD_SECONDS, what="a disabled webhook")
+        begun = hook.begun
+        removed = [await webhooks.forgetting.forget_tenant(REF.tenant, 1000) for _ in range(2)]
+        (aside,) = await records(acme)
+        assert aside.expires_at is not None
+        await webhooks.deliverer.visit(Target(REF.tenant, webhook))
+        page = await acme.page(webhooks, webhook)
+        (item,) = await records(acme)
+
+    assert (removed, page.deliveries, page.state) == ([5, 0], (), "disabled")
+    assert item.expires_at is None
+    assert hook.begun == begun
 
 
 async def test_who_knows_only_an_earlier_form_of_a_webhook_lets_nothing_begin(acme: World) -> None:

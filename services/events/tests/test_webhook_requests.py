@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from clusterra_contracts.bus import subjects
@@ -14,6 +15,7 @@ from clusterra_events.webhooks.state_table import DELIVERIES, KEPT_SECONDS, MOST
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.page import Page
 from clusterra_runtime.store.store import ConditionFailed
 from standardwebhooks.webhooks import Webhook as Standard
 
@@ -117,6 +119,31 @@ async def test_the_last_entries_are_kept_and_no_more(records: DeliveryRecords, c
     assert found == list(range(count - 1, oldest - 1, -1))
     assert (await records._store.scan(DELIVERIES, limit=10_000)).cursor is None
     assert len((await records._store.scan(DELIVERIES, limit=10_000)).items) == min(count, MOST_ENTRIES)
+
+
+async def test_a_page_reads_little_more_of_the_log_than_it_shows(acme: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of webhooks asks for the state of each one."""
+    read, query = list[int](), acme.store.query
+
+    async def counting(*of: Any, **options: Any) -> Page:
+        page = await query(*of, **options)
+        read.append(len(page.items))
+        return page
+
+    async with acme.delivering() as webhooks:
+        webhook = webhook_at("https://hooks.example.com/", enabled=False)
+        await acme.put(webhook)
+        for number in range(500):
+            await webhooks.records.log(REF.tenant, webhook.id, number, entry(number))
+        kept = await webhooks.records.progress(REF.tenant, webhook.id)
+        progress = progress_of(None, webhook.deliver_from).model_copy(update={"logged": 500})
+        await webhooks.records.keep(REF.tenant, webhook.id, progress, kept)
+        monkeypatch.setattr(acme.store, "query", counting)
+        page = await acme.page(webhooks, webhook, limit=1)
+
+    assert [each.event_id for each in page.deliveries] == ["499"]
+    assert page.cursor == "498"
+    assert sum(read) <= 10
 
 
 async def test_an_entry_is_replaced_by_its_later_state_and_expires() -> None:

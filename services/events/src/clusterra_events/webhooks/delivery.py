@@ -95,6 +95,11 @@ class Deliverer:
         # It begins at an earlier event. Who knows only what the webhook was before must not let it begin.
         if not known and not await self.is_current(target.tenant, webhook):
             return Visited()
+        if kept.progress is not None and kept.expires:
+            try:
+                kept = await self.records.keep(target.tenant, webhook.id, kept.progress, kept)
+            except ConditionFailed:
+                return Visited()
         progress = progress_of(kept.progress, webhook.deliver_from)
         if not progress.is_due(now()):
             return Visited(due_at=progress.next_attempt_at)

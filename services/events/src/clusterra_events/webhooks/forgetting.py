@@ -24,10 +24,17 @@ class Forgetting:
             await self._records.forget(tenant, webhook_id, MOST_ENTRIES)
 
     async def forget_tenant(self, tenant: str, most: int) -> int:
-        """Remove about `most` records of a tenant without clusters. Returns how many. Raises StoreError."""
+        """Remove about `most` records of a tenant without clusters. Returns how many. Raises StoreError.
+
+        The tenant may get a cluster again. So of webhooks that are there the progress is set aside: they would begin
+        anew without it, also those that are disabled.
+        """
+        known = await self._records.known(tenant)
+        there = {item.key.sk async for item in stored_webhooks(self._store, tenant)}
         removed = 0
-        for webhook_id in await self._records.known(tenant):
-            removed += await self._records.forget(tenant, webhook_id, most - removed)
+        for webhook_id in known:
+            remove = self._records.set_aside if webhook_id in there else self._records.forget
+            removed += await remove(tenant, webhook_id, most - removed)
             if removed >= most:
                 break
         return removed

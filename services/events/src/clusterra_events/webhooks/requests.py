@@ -19,7 +19,7 @@ from clusterra_events.webhooks.definitions import stored_webhook
 from clusterra_events.webhooks.progress import Progress, progress_of
 from clusterra_events.webhooks.sending import Sender
 from clusterra_events.webhooks.signature import message_id
-from clusterra_events.webhooks.state_table import DeliveryRecords
+from clusterra_events.webhooks.state_table import MOST_ENTRIES, DeliveryRecords
 
 SERVICE = "events"
 QUEUE = "webhooks"
@@ -64,7 +64,9 @@ class WebhookRequests:
         kept = (await self._records.progress(ref.tenant, request.webhook_id)).progress
         found, cursor = list[Delivery](), None
         last = _position(request.cursor) if request.cursor is not None else -1 if kept is None else kept.logged
-        async with aclosing(self._records.newest(ref.tenant, request.webhook_id, last)) as entries:
+        # One more than is shown tells whether there are more, and the last may be one that is not written yet.
+        at_once = MOST_ENTRIES if request.failed_only else request.limit + 2
+        async with aclosing(self._records.newest(ref.tenant, request.webhook_id, last, at_once)) as entries:
             async for number, delivery in entries:
                 if request.failed_only and delivery.last.delivered:
                     continue

@@ -33,6 +33,8 @@ USE = TableUse(
 )
 MOST_ENTRIES = 1000
 KEPT_SECONDS = 7 * 86_400
+ASIDE_SECONDS = 90 * 86_400
+"""How long it is known how far the delivery has come for a tenant without clusters."""
 _PAGE = 200
 
 log = structlog.get_logger(__name__)
@@ -44,6 +46,8 @@ class Kept:
 
     progress: Progress | None
     version: int
+    expires: bool = False
+    """Whether it is forgotten some day, because the tenant had no cluster for a time."""
 
 
 class DeliveryRecords:
@@ -56,7 +60,7 @@ class DeliveryRecords:
     async def progress(self, tenant: str, webhook_id: str) -> Kept:
         """The progress of a webhook. Raises StoreError, and ValidationError for one that this release cannot read."""
         item = await self._store.get(DELIVERIES, _progress_key(tenant, webhook_id))
-        return Kept(None, 0) if item is None else Kept(_progress(item), item.version)
+        return Kept(None, 0) if item is None else Kept(_progress(item), item.version, item.expires_at is not None)
 
     async def keep(self, tenant: str, webhook_id: str, progress: Progress, kept: Kept) -> Kept:
         """Replace what is kept. Raises ConditionFailed where another replica was faster, and StoreUnavailable."""
@@ -71,20 +75,25 @@ class DeliveryRecords:
         attributes: Attributes = {"number": number, "delivery": delivery.model_dump_json()}
         await self._store.put_all([Put(DELIVERIES, key, attributes, Absent(), int(self._clock()) + KEPT_SECONDS)])
 
-    async def newest(self, tenant: str, webhook_id: str, last: int) -> AsyncGenerator[tuple[int, Delivery]]:
-        """The entries of the delivery log with numbers up to `last`, the newest first. Raises StoreUnavailable."""
+    async def newest(
+        self, tenant: str, webhook_id: str, last: int, at_once: int = _PAGE
+    ) -> AsyncGenerator[tuple[int, Delivery]]:
+        """The entries of the delivery log with numbers up to `last`, the newest first. Raises StoreUnavailable.
+
+        `at_once`: how many are read at a time, at most 200.
+        """
         partition = _log_partition(tenant, webhook_id)
         first = max(last - MOST_ENTRIES + 1, 0)
         for low, high in _ranges(first, last):
-            async for item in self._slots(partition, Between(_slot(low), _slot(high))):
+            async for item in self._slots(partition, Between(_slot(low), _slot(high)), min(at_once, _PAGE)):
                 number = item.attributes.get("number")
                 if isinstance(number, int) and low <= number <= high and (found := _delivery(item)) is not None:
                     yield number, found
 
-    def _slots(self, partition: str, sort: Between) -> AsyncGenerator[Item]:
+    def _slots(self, partition: str, sort: Between, at_once: int) -> AsyncGenerator[Item]:
         return all_items(
             lambda after: self._store.query(
-                DELIVERIES, partition, sort=sort, descending=True, limit=_PAGE, cursor=after
+                DELIVERIES, partition, sort=sort, descending=True, limit=at_once, cursor=after
             )
         )
 
@@ -96,15 +105,31 @@ class DeliveryRecords:
 
     async def forget(self, tenant: str, webhook_id: str, most: int) -> int:
         """Remove at most about `most` records of a webhook, its progress last. Returns how many. Raises StoreError."""
+        if (removed := await self._forget_log(tenant, webhook_id, most)) >= most:
+            return removed
+        await self._store.delete(Delete(DELIVERIES, _progress_key(tenant, webhook_id)))
+        return removed + 1
+
+    async def set_aside(self, tenant: str, webhook_id: str, most: int) -> int:
+        """Remove the delivery log as `forget` does. The progress is kept for a time. Raises StoreError."""
+        if (removed := await self._forget_log(tenant, webhook_id, most)) >= most:
+            return removed
+        item = await self._store.get(DELIVERIES, _progress_key(tenant, webhook_id))
+        if item is None or item.expires_at is not None:
+            return removed
+        expires_at = int(self._clock()) + ASIDE_SECONDS
+        await self._store.write(Put(DELIVERIES, item.key, item.attributes, VersionIs(item.version), expires_at))
+        return removed + 1
+
+    async def _forget_log(self, tenant: str, webhook_id: str, most: int) -> int:
         removed = 0
         while (page := await self._store.query(DELIVERIES, _log_partition(tenant, webhook_id), limit=_PAGE)).items:
             for item in page.items:
                 await self._store.delete(Delete(DELIVERIES, item.key))
                 removed += 1
             if removed >= most:
-                return removed
-        await self._store.delete(Delete(DELIVERIES, _progress_key(tenant, webhook_id)))
-        return removed + 1
+                break
+        return removed
 
 
 def _ranges(first: int, last: int) -> list[tuple[int, int]]:
