@@ -179,6 +179,22 @@ async def test_a_workspace_has_so_many_webhooks_at_most(world: World, monkeypatc
     assert (await call(boss, "GET"))[1]["total"] == 3
 
 
+async def test_a_workspace_does_not_make_and_delete_webhooks_again_and_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of each deleted one is read by everybody who reads the webhooks, for days."""
+    monkeypatch.setattr(records, "MAX_DELETED", 3)
+    boss = await world.login("boss@acme.example")
+    for _ in range(3):
+        await call(boss, "DELETE", f"/{(await made(boss))['id']}")
+    tests = len(stand_in(world).tests)
+
+    status, answer = await call(boss, "POST", "", {"name": "CI", "url": URL})
+
+    assert (status, len(stand_in(world).tests)) == (409, tests)
+    assert "has deleted 3 webhooks" in answer["detail"]
+
+
 async def test_webhooks_are_for_admins_and_tokens_with_the_scope(world: World) -> None:
     boss, ada = await world.login("boss@acme.example"), await world.login("ada@acme.example")
     shown = await made(boss)

@@ -4,6 +4,7 @@ The items are those of `clusterra_runtime.store.webhook_records`: `webhooks#<ten
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from clusterra_contracts.webhooks import MAX_WEBHOOKS, Webhook
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.optimistic_write import write_optimistically
+from clusterra_runtime.store.page import all_items
 from clusterra_runtime.store.store import Put, Update
 from clusterra_runtime.store.webhook_records import (
     DELETED,
@@ -20,6 +22,7 @@ from clusterra_runtime.store.webhook_records import (
     webhook_key,
     webhook_of,
     webhooks_of,
+    webhooks_partition,
 )
 
 from clusterra_gateway.accounts.admin_events import AuditedWrites
@@ -29,6 +32,8 @@ from clusterra_gateway.http.requests.errors import Conflict, NotFound
 
 DELETED_KEPT_SECONDS = 7 * 86_400
 """How long the item of a deleted webhook stays, so that its event can be sent before it goes."""
+MAX_DELETED = 500
+"""The most of these items of a tenant with which it gets a new webhook: whoever reads the webhooks reads them, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,18 @@ class WebhookRecords:
         return StoredWebhook(webhook, item.version)
 
     async def check_room(self, tenant: str) -> None:
-        """Raises Conflict for a tenant that has as many webhooks as it may."""
-        if len(await self.all(tenant)) >= MAX_WEBHOOKS:
+        """Raises Conflict for a tenant that has as many webhooks as it may, or has deleted very many of late."""
+        store, partition = self._directory.store, webhooks_partition(tenant)
+        count = Counter[bool]()
+        async for item in all_items(lambda after: store.query(WEBHOOKS, partition, cursor=after, limit=100)):
+            count[DELETED in item.attributes] += 1
+        if count[False] >= MAX_WEBHOOKS:
             raise Conflict(f"there are {MAX_WEBHOOKS} webhooks, the most allowed", hint="delete an unused one")
+        if count[True] >= MAX_DELETED:
+            raise Conflict(
+                f"this workspace has deleted {MAX_DELETED} webhooks in the last days",
+                hint="change one that is there, or try again in a few days",
+            )
 
     async def create(self, actor: Member, webhook: Webhook) -> None:
         """Stores a new webhook. Raises Conflict for more than a tenant may have."""
