@@ -246,6 +246,27 @@ async def test_a_rotated_secret_signs_until_its_time_is_over(acme: World) -> Non
         Standard(secret).verify(hook.taken[0].body, hook.taken[0].headers)
 
 
+async def test_a_new_address_is_tried_at_once(acme: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its admin has mended it, and would wait for the pause of the one before: up to an hour."""
+    for pause in ("FIRST_PAUSE_SECONDS", "LONGEST_PAUSE_SECONDS"):
+        monkeypatch.setattr(progress, pause, 3600.0)
+    async with receiver(lambda _: 500) as broken, receiver() as hook, acme.delivering() as webhooks:
+        webhook = webhook_at(broken.url)
+        await acme.put(webhook)
+        await acme.publish(range(3))
+
+        async def failed() -> bool:
+            return (await acme.page(webhooks, webhook)).state == "retrying"
+
+        await until(failed, seconds=GUARD_SECONDS, what="a failed attempt")
+        await acme.put(webhook.model_copy(update={"name": "other"}))
+        await acme.put(webhook.model_copy(update={"url": hook.url}))
+        await hook.has(3)
+
+    assert broken.begun == 1
+    assert hook.nodes() == names(range(3))
+
+
 async def test_a_redirect_is_not_followed(acme: World) -> None:
     async with receiver() as target:
 

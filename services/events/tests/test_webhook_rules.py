@@ -139,11 +139,11 @@ def test_whatever_is_answered_events_are_sent_in_order_and_none_is_left_out(
         if sequence > events or progress.disabled_reason:
             break
         at = max(at, progress.next_attempt_at or at)
-        assert progress.is_due(at)
+        assert progress.is_due(at, "")
         delivered = status is not None and status < 300
         attempt = Attempt(delivered=delivered, status=status, seconds=0.1)
         progress = Progress.model_validate_json(progress.at(sequence).model_dump_json())
-        failing = attempts_of(progress, sequence, at)
+        failing = attempts_of(progress, sequence, at, "")
         outcome: Outcome = "delivered"
         if delivered:
             progress = progress.succeeded(sequence, at, STREAM)
@@ -165,7 +165,7 @@ def test_whatever_is_answered_events_are_sent_in_order_and_none_is_left_out(
 
 
 def failed(progress: Progress, at: datetime, status: int | None = 500) -> tuple[Progress, Outcome]:
-    failing = attempts_of(progress, progress.sequence + 1, at)
+    failing = attempts_of(progress, progress.sequence + 1, at, "")
     return after_failure(progress, failing, Attempt(delivered=False, status=status, seconds=1), at, 60.0)
 
 
@@ -183,11 +183,11 @@ def test_days_without_a_success_disable_a_webhook_and_enabling_it_begins_anew() 
     assert outcome == "retry"
     progress, outcome = failed(progress, START + DISABLE_AFTER)
     assert outcome == "disabled"
-    assert not progress.is_due(START + timedelta(days=1000))
+    assert not progress.is_due(START + timedelta(days=1000), "")
     assert "5 days" in progress.disabled_reason
 
     again = progress_of(progress, DeliverFrom(id="1" * 16, time=START))
-    assert again.is_due(START)
+    assert again.is_due(START, "")
     assert (again.sequence, again.failing_since, again.since) == (0, None, START)
     assert again.logged == 2
 
@@ -199,6 +199,16 @@ def test_a_success_ends_the_time_without_one() -> None:
 
     assert outcome == "retry"
     assert progress.failing_since == START + DISABLE_AFTER
+
+
+def test_a_clock_that_went_ahead_holds_no_event_back() -> None:
+    progress = progress_of(None, DeliverFrom(id="0" * 16, time=START)).model_copy(
+        update={"next_attempt_at": START + timedelta(days=400)}
+    )
+
+    assert progress.is_due(START, "")
+    assert not progress.is_due(START + timedelta(days=400, minutes=-1), "")
+    assert progress.is_due(START + timedelta(days=400), "")
 
 
 def test_gone_disables_at_once() -> None:

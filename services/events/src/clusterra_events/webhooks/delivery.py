@@ -5,6 +5,7 @@ nobody else has moved it. So an event may be sent twice, after a crash or where 
 receivers know it by its id. None is left out, because the progress passes an event only after its outcome is known.
 """
 
+import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -64,6 +65,11 @@ class Visited:
     """Whether the receiver did not take an event."""
 
 
+def address_of(webhook: Webhook) -> str:
+    """A digest of a webhook's URL, which itself is kept nowhere else."""
+    return hashlib.sha256(webhook.url.encode()).hexdigest()[:16]
+
+
 class Overtaken(Exception):
     """Another replica has moved the progress."""
 
@@ -101,7 +107,7 @@ class Deliverer:
             except ConditionFailed:
                 return Visited()
         progress = progress_of(kept.progress, webhook.deliver_from)
-        if not progress.is_due(now()):
+        if not progress.is_due(now(), address_of(webhook)):
             return Visited(due_at=progress.next_attempt_at)
         stream = await stream_end(self.client, EVENT.name)
         if not progress.fits(stream):
@@ -152,7 +158,7 @@ class _Visit:
             self._progress = self._progress.skipped(found.sequence, found.stored_at, self._stream)
             return None
         self._sent += 1
-        failing = attempts_of(self._progress, found.sequence, now())
+        failing = attempts_of(self._progress, found.sequence, now(), address_of(self._target.webhook))
         attempt = await self._by.sender.send(
             self._target.webhook, message_id(ref, event.id), event.model_dump_json().encode()
         )

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 3600.0
+CLOCK_SKEW = timedelta(minutes=1)
 GIVE_UP_AFTER = timedelta(days=1)
 DISABLE_AFTER = timedelta(days=5)
 GONE = 410
@@ -38,6 +39,8 @@ class Failing(Record):
     sequence: int
     attempts: Annotated[int, Field(ge=1)]
     first_at: Moment
+    address: str = ""
+    """A digest of the URL of the last attempt: another one is tried at once."""
 
 
 class Progress(Record):
@@ -71,9 +74,12 @@ class Progress(Record):
             return self.deliver_from_time
         return self.handled_until + timedelta(microseconds=1)
 
-    def is_due(self, at: datetime) -> bool:
-        """Whether something may be sent at a time."""
-        return not self.disabled_reason and (self.next_attempt_at is None or self.next_attempt_at <= at)
+    def is_due(self, at: datetime, address: str) -> bool:
+        """Whether something may be sent at a time, to the URL with this digest."""
+        if self.disabled_reason or self.next_attempt_at is None:
+            return not self.disabled_reason
+        moved = self.failing is not None and self.failing.address != address
+        return moved or is_over(self.next_attempt_at, at)
 
     def fits(self, stream: StreamEnd) -> bool:
         """Whether the sequences are those of a stream: it was not made anew, and has not lost its end."""
@@ -112,12 +118,17 @@ def progress_of(found: Progress | None, deliver_from: DeliverFrom) -> Progress:
     return Progress(deliver_from_id=deliver_from.id, deliver_from_time=deliver_from.time, logged=logged)
 
 
-def attempts_of(progress: Progress, sequence: int, at: datetime) -> Failing:
-    """The attempts of an event, with one more that begins at a time."""
+def attempts_of(progress: Progress, sequence: int, at: datetime, address: str) -> Failing:
+    """The attempts of an event, with one more that begins at a time, to the URL with this digest."""
     known = progress.failing
     if known is None or known.sequence != sequence:
-        return Failing(sequence=sequence, attempts=1, first_at=at)
-    return known.model_copy(update={"attempts": known.attempts + 1})
+        return Failing(sequence=sequence, attempts=1, first_at=at, address=address)
+    return known.model_copy(update={"attempts": known.attempts + 1, "address": address})
+
+
+def is_over(pause_until: datetime, at: datetime) -> bool:
+    """Whether a pause is over. One that is longer than any is of a clock that went ahead, and is over, too."""
+    return not at < pause_until <= at + timedelta(seconds=LONGEST_PAUSE_SECONDS) + CLOCK_SKEW
 
 
 def pause_seconds(attempts: int) -> float:

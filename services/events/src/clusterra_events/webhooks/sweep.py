@@ -25,6 +25,7 @@ from nats.aio.msg import Msg
 from clusterra_events.webhooks.definitions import Definitions
 from clusterra_events.webhooks.delivery import Deliverer, Target
 from clusterra_events.webhooks.matching import may_concern
+from clusterra_events.webhooks.progress import is_over
 
 SHARDS = 16
 DIVISION = f"webhooks/{SHARDS}"
@@ -57,8 +58,8 @@ class WebhookSweep:
         definitions.on_change = self._on_change
         self._held: Callable[[], Collection[int]] = lambda: range(SHARDS)
         self._wanted = set[Key]()
-        self._due = dict[Key, tuple[str, datetime]]()
-        """Of webhooks whose last visit failed: the id of their `deliver_from`, and when they are visited again."""
+        self._due = dict[Key, tuple[Webhook, datetime]]()
+        """Webhooks whose last visit failed, as they were then, and when they are visited again unless they change."""
         self._timer: asyncio.TimerHandle | None = None
         self._all_at = -ALL_SECONDS
         self._sweep = Sweep[Target]("webhooks", self._listed, self._visit, _place, FAILURES)
@@ -119,8 +120,10 @@ class WebhookSweep:
         return list(found.values())
 
     def _is_due(self, key: Key, webhook: Webhook) -> bool:
-        deliver_from, due_at = self._due.get(key, ("", None))
-        return due_at is None or deliver_from != webhook.deliver_from.id or due_at <= now()
+        if key not in self._due:
+            return True
+        known, due_at = self._due[key]
+        return known != webhook or is_over(due_at, now())
 
     async def _visit(self, target: Target) -> None:
         key = (target.tenant, target.webhook.id)
@@ -144,7 +147,7 @@ class WebhookSweep:
         return known == target.webhook and shard_of(target.webhook.id) in self._held()
 
     def _visit_at(self, target: Target, due_at: datetime) -> None:
-        self._due[target.tenant, target.webhook.id] = target.webhook.deliver_from.id, due_at
+        self._due[target.tenant, target.webhook.id] = target.webhook, due_at
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -154,12 +157,13 @@ class WebhookSweep:
             self._timer = None
         if self._due:
             soonest = min(due_at for _, due_at in self._due.values())
-            seconds = max((soonest - now()).total_seconds(), 0.0)
+            at = now()
+            seconds = 0.0 if is_over(soonest, at) else (soonest - at).total_seconds()
             self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer, at = None, now()
-        due = [key for key, (_, due_at) in self._due.items() if due_at <= at]
+        due = [key for key, (_, due_at) in self._due.items() if is_over(due_at, at)]
         for key in due:
             del self._due[key]
         self._want(due)
