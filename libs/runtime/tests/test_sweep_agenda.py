@@ -87,6 +87,24 @@ def test_silent_clusters_leave_half_of_the_visits_to_those_that_answer() -> None
     assert agenda.take() == [Place("well", "c", "run")]
 
 
+def test_it_is_remembered_who_was_silent_where_rounds_have_only_few_places() -> None:
+    silent, other = [Place("acme", f"silent{number}") for number in range(8)], Place("acme", "other")
+    begun = list[int]()
+    for remembers in (False, True):
+        agenda = Agenda(Bounds(8, most_silent=2, most_of_tenant=7, remembers_silent=remembers))
+        for place in silent:
+            agenda.begin_round([place])
+            assert agenda.take() == [place]
+            agenda.end(place, failed=True)
+        agenda.begin_round([other])
+        assert agenda.take() == [other]
+        agenda.end(other, failed=False)
+        agenda.begin_round(silent)
+        begun.append(len(agenda.take()))
+
+    assert begun == [7, 2]
+
+
 def test_after_two_failures_the_other_records_of_a_cluster_wait_for_the_next_round() -> None:
     agenda, visited = Agenda(Bounds(at_once=4, failures_in_a_round=2)), list[Place]()
     places = [Place("acme", "main", f"{number}") for number in range(5)]

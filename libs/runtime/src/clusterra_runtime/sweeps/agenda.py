@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 type Group = tuple[str, str]
 
+MOST_REMEMBERED = 10_000
+"""Of so many clusters it is remembered that their last visits failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -35,16 +38,22 @@ class Bounds:
     per_cluster: int = 1
     failures_in_a_round: int | None = None
     """After so many failed visits, the other places of a cluster wait for the next round. None: they go on."""
+    most_silent: int | None = None
+    """`silent_at_once`; None: half of all."""
+    most_of_tenant: int | None = None
+    """`per_tenant`; None: three quarters of all."""
+    remembers_silent: bool = False
+    """Whether it is known also after a round without a place of a cluster that its last visit failed."""
 
     @property
     def silent_at_once(self) -> int:
         """How many visits may be to clusters whose last visit failed: each may take as long as a visit may."""
-        return max(self.at_once // 2, 1)
+        return self.most_silent or max(self.at_once // 2, 1)
 
     @property
     def per_tenant(self) -> int:
         """How many visits may be to one tenant: all its clusters may be slow, and others then need room at once."""
-        return max(self.at_once * 3 // 4, 1)
+        return self.most_of_tenant or max(self.at_once * 3 // 4, 1)
 
 
 class Agenda:
@@ -74,13 +83,15 @@ class Agenda:
     def begin_round(self, places: Iterable[Place], *, woken: bool = False) -> None:
         """Let these places wait, in place of all that waited before.
 
-        It is forgotten whether a cluster answered that has no place in the round: the memory is that of one round.
+        It is forgotten whether a cluster answered that has no place in the round: the memory is that of one round,
+        unless the bounds say otherwise.
         One that is being visited waits only where the round is `woken`: what woke it may have come after the visit's
         look at the place.
         """
         listed = {place: place for place in places}
         groups = {place.group for place in listed}
-        self._silent &= groups
+        if not self._bounds.remembers_silent or len(self._silent) > MOST_REMEMBERED:
+            self._silent &= groups
         self._failures.clear()
         self._visited = {place: at for place, at in self._visited.items() if place in listed}
         again = {place for place in self._under_way if woken or place in self._again}

@@ -39,6 +39,8 @@ from clusterra_events.webhooks.state_table import DeliveryRecords, Kept
 
 MOST_EVENTS = 256
 """How many events one visit sends."""
+SLOW_SECONDS = 2.0
+"""A receiver that takes longer for an event is slow: its visits leave room for those of others."""
 VISIT_SECONDS = 20.0
 """After this time a visit ends with its present event."""
 
@@ -63,6 +65,8 @@ class Visited:
     """When the event is tried again that has failed."""
     failed: bool = False
     """Whether the receiver did not take an event."""
+    slow: bool = False
+    """Whether it took long to take one."""
 
 
 def address_of(webhook: Webhook) -> str:
@@ -131,6 +135,7 @@ class _Visit:
         self._kept = kept
         self._progress = progress
         self._sent = 0
+        self._slow = False
         self._ends_at = time.monotonic() + VISIT_SECONDS
 
     async def run(self, may_go_on: Callable[[], bool]) -> Visited:
@@ -143,12 +148,12 @@ class _Visit:
                         return Visited()
                     if self._sent >= MOST_EVENTS or time.monotonic() >= self._ends_at:
                         await self._keep()
-                        return Visited(more=True)
+                        return Visited(more=True, slow=self._slow)
                     outcome = await self._deal_with(found)
                     if outcome in ("retry", "disabled"):
                         return Visited(due_at=self._progress.next_attempt_at, failed=True)
                 await self._keep()
-        return Visited()
+        return Visited(slow=self._slow)
 
     async def _deal_with(self, found: Found) -> Outcome | None:
         """Send an event. Returns what came of it; None for one that does not concern the webhook."""
@@ -162,6 +167,7 @@ class _Visit:
         attempt = await self._by.sender.send(
             self._target.webhook, message_id(ref, event.id), event.model_dump_json().encode()
         )
+        self._slow = self._slow or attempt.seconds > SLOW_SECONDS
         at, number = now(), self._progress.logged
         outcome: Outcome = "delivered"
         if attempt.delivered:

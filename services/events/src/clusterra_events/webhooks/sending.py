@@ -29,7 +29,7 @@ from clusterra_events.webhooks.resolving import OwnThreads
 from clusterra_events.webhooks.signature import SecretUnusable, signed_headers
 
 MAX_ANSWER_BYTES = 16 * 1024
-CONNECTIONS = 64
+CONNECTIONS = 96
 """The most connections at a time. Deliveries and tests together are fewer, so that none waits for another's."""
 CONTENT_TYPE = "application/cloudevents+json"
 USER_AGENT = "Clusterra-Webhooks/1"

@@ -31,7 +31,8 @@ SHARDS = 16
 DIVISION = f"webhooks/{SHARDS}"
 ALL_SECONDS = 30.0
 """How often all webhooks are visited, for the case that a message about an event was missed."""
-BOUNDS = Bounds(at_once=32)
+BOUNDS = Bounds(at_once=64, most_silent=16, most_of_tenant=24, remembers_silent=True)
+"""A webhook that failed is in no round until it is due. So it is remembered: many that are silent delay no others."""
 PACE = Pace(ALL_SECONDS / 2, 60.0, at_start=True)
 FAMILY = "webhook"
 """The family of kinds that tell of webhooks themselves."""
@@ -138,7 +139,7 @@ class WebhookSweep:
             self._visit_at(target, visited.due_at)
         if visited.more:
             self._want([key])
-        if visited.failed:
+        if visited.failed or visited.slow:
             raise Unfinished
 
     def _may_go_on(self, target: Target) -> bool:
