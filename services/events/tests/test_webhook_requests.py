@@ -1,25 +1,29 @@
 """Tests of webhooks and their delivery logs, asked for over the bus; and what is kept of deliveries."""
 
+import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from clusterra_contracts.bus import subjects
+from clusterra_contracts.bus.topology import DLQ
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc import webhooks as rpc
 from clusterra_contracts.rpc.webhooks import Attempt, Delivery, DeliveryPage, ReadDeliveries
 from clusterra_events.webhooks.progress import progress_of
 from clusterra_events.webhooks.state_table import DELIVERIES, KEPT_SECONDS, MOST_ENTRIES, DeliveryRecords
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer
+from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.nats.rpc import RpcFailed, call
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.page import Page
 from clusterra_runtime.store.store import ConditionFailed
 from standardwebhooks.webhooks import Webhook as Standard
 
-from .webhook_world import REF, TENANT, World, deliver_from, receiver, webhook_at, world
+from .webhook_world import GUARD_SECONDS, REF, TENANT, World, deliver_from, receiver, webhook_at, world
 
 
 @pytest.fixture
@@ -76,6 +80,25 @@ async def test_a_test_of_a_refused_address_says_why(acme: World) -> None:
         found = await call(acme.client, subjects.webhook_test(TENANT), request, Attempt, timeout_seconds=15)
 
     assert (found.delivered, found.status, found.problem) == (False, None, "the address is not a public one")
+
+
+async def test_a_test_that_cannot_be_read_is_no_dead_letter(acme: World) -> None:
+    """It holds the secrets and the address, and comes from a gateway of another release."""
+    async with acme.delivering():
+        webhook = webhook_at("https://hooks.example.com/the-token")
+        request = rpc.TestWebhook(webhook=webhook).model_dump(mode="json")
+        request["webhook"]["deliver_from"] = "of a newer release"
+        answer = await acme.client.request(subjects.webhook_test(TENANT), json.dumps(request).encode(), timeout=15)
+        await acme.client.request(subjects.webhook_deliveries(TENANT), b"{}", timeout=15)
+
+        async def buried() -> list[Stored]:
+            return [each async for each in replay(acme.client, DLQ.name, ">")]
+
+        (letter,) = await until(buried, seconds=GUARD_SECONDS, what="the dead letter of the other request")
+
+    assert b"invalid" in answer.data
+    assert b"the-token" not in letter.body + answer.data
+    assert webhook.secrets[0].text.encode() not in letter.body + answer.data
 
 
 async def deliveries(acme: World, webhook_id: str, **options: object) -> DeliveryPage:

@@ -141,13 +141,24 @@ async def serve_tenant[M: BaseModel, T: Wire](
     *,
     queue: str = "",
     concurrency: int = 64,
+    secret: bool = False,
 ) -> Subscription:
-    """Answer the requests on the `usage` subject of a tenant, otherwise as `serve` does."""
-    return await _serve(client, subject, partial(_answer, request, handler, subjects.parse_tenant), queue, concurrency)
+    """Answer the requests on a subject of a tenant, otherwise as `serve` does.
+
+    `secret`: the requests hold secrets, so that none becomes a dead letter.
+    """
+    answer = partial(_answer, request, handler, subjects.parse_tenant)
+    return await _serve(client, subject, answer, queue, concurrency, secret=secret)
 
 
 async def _serve[T: Wire](
-    client: Client, subject: str, answer: Callable[[Msg], Awaitable[Reply[T]]], queue: str, concurrency: int
+    client: Client,
+    subject: str,
+    answer: Callable[[Msg], Awaitable[Reply[T]]],
+    queue: str,
+    concurrency: int,
+    *,
+    secret: bool = False,
 ) -> Subscription:
     slots = asyncio.Semaphore(concurrency)
     turns = KeyedTurns[str](max(concurrency // TENANT_SHARE, 1), MAX_WAITING)
@@ -169,7 +180,9 @@ async def _serve[T: Wire](
                 tracing.failed(span, outcome)
             await _respond(client, message, reply)
             RPC_SECONDS.labels(family(message.subject), outcome).observe(time.perf_counter() - started)
-            if garbage is not None:
+            if garbage is not None and secret:
+                log.warning("request_unreadable", subject=message.subject, reason=garbage)
+            elif garbage is not None:
                 await bury(client, message, garbage)
 
     async def receive(message: Msg) -> None:

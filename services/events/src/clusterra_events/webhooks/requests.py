@@ -44,7 +44,7 @@ class WebhookRequests:
     async def serve(self, client: Client) -> tuple[Subscription, ...]:
         """Answer requests from now on."""
         testing = await rpc.serve_tenant(
-            client, "webhook-test.*", TestWebhook, self.test, queue=QUEUE, concurrency=TESTS_AT_ONCE
+            client, "webhook-test.*", TestWebhook, self.test, queue=QUEUE, concurrency=TESTS_AT_ONCE, secret=True
         )
         reading = await rpc.serve_tenant(client, "webhook-deliveries.*", ReadDeliveries, self.read, queue=QUEUE)
         return testing, reading
