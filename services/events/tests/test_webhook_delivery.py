@@ -293,6 +293,28 @@ async def test_a_new_address_is_tried_at_once(acme: World, monkeypatch: pytest.M
     assert hook.nodes() == names(range(3))
 
 
+async def test_an_answer_of_the_address_before_does_not_disable_a_webhook(acme: World) -> None:
+    asked, changed = asyncio.Event(), asyncio.Event()
+
+    async def gone(_: int) -> int:
+        asked.set()
+        await changed.wait()
+        return 410
+
+    async with receiver(gone) as before, receiver() as hook, acme.delivering() as webhooks:
+        webhook = webhook_at(before.url)
+        await acme.put(webhook)
+        await acme.publish(range(2))
+        await asked.wait()
+        await acme.put(webhook.model_copy(update={"url": hook.url}))
+        changed.set()
+        await hook.has(2)
+        page = await acme.logged(webhooks, webhook, 2)
+
+    assert page.state == "working"
+    assert hook.nodes() == names(range(2))
+
+
 async def test_a_redirect_is_not_followed(acme: World) -> None:
     async with receiver() as target:
 

@@ -75,7 +75,7 @@ def address_of(webhook: Webhook) -> str:
 
 
 class Overtaken(Exception):
-    """Another replica has moved the progress."""
+    """Another replica has moved the progress, or an admin has changed the webhook."""
 
 
 type IsCurrent = Callable[[str, Webhook], Awaitable[bool]]
@@ -177,6 +177,9 @@ class _Visit:
             progress, outcome = after_failure(self._progress, failing, attempt, at, pause)
             if outcome == "given up":
                 progress = progress.skipped(found.sequence, found.stored_at, self._stream)
+        if outcome == "disabled" and not await self._by.is_current(self._target.tenant, self._target.webhook):
+            # Its admin has changed it meanwhile, such as to an address in place of the one that is gone.
+            raise Overtaken
         entry = Delivery(
             message_id=message_id(ref, event.id),
             event_id=event.id,
