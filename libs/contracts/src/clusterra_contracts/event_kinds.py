@@ -13,19 +13,19 @@ from clusterra_contracts.events import Event, Fact, event_of, fact_model
 from clusterra_contracts.identity import ClusterRef
 
 MEANINGS: Mapping[str, str] = {
-    "job.submitted": "Slurm accepted a job. An array is told once, by the id of the array.",
-    "job.running": "A run of a job, or of a task of an array, started.",
-    "job.requeued": "A run ended without its job: Slurm put the job back into its queue.",
+    "job.submitted": "Slurm accepted a job. An array has one such event, with the id of the array.",
+    "job.running": "A job, or a task of an array, started to run.",
+    "job.requeued": "A job stopped running before its end: Slurm put it back into the queue.",
     "job.completed": "A job or task ended with exit code 0.",
     "job.failed": (
-        "A job or task failed. `state` says how, such as `FAILED`, `OUT_OF_MEMORY`, `NODE_FAIL` or `BOOT_FAIL`."
+        "A job or task failed. `state` is `FAILED`, `OUT_OF_MEMORY`, `NODE_FAIL`, `BOOT_FAIL` or another such one."
     ),
     "job.cancelled": "A job or task was cancelled.",
     "job.timeout": "A job or task reached its time limit.",
     "job.staged": "The files of a job were copied in before its start, or out after its end.",
     "action.hold": "Somebody held a job: it does not start until it is released.",
     "action.release": "Somebody released a held job.",
-    "action.requeue": "Somebody had a job start again.",
+    "action.requeue": "Somebody put a job back into the queue, to start again.",
     "action.signal": "Somebody sent a signal to a job.",
     "action.update": "Somebody changed fields of a job.",
     "action.cancel": "Somebody cancelled a job.",
@@ -43,13 +43,13 @@ MEANINGS: Mapping[str, str] = {
     "node.removed": "Slurm has no record of the node any more.",
     "node.misclassified": "The machine of a worker does not have the resources of its shape.",
     "worker.started": "The edge started a worker: its machine is being provisioned.",
-    "worker.stopped": "The edge removed a worker, as the desired state says.",
+    "worker.stopped": "The edge removed a worker, as the desired state demands.",
     "worker.failed": "A worker failed before or while it ran.",
     "worker.lost": "A worker vanished although no desired state had named it. It may have run jobs.",
-    "worker.priced": "The price of a worker's machine from now on.",
+    "worker.priced": "A worker's machine has this price from now on.",
     "scale.decided": "The scaler changed the desired number of workers, with its reasons.",
     "cluster.degraded": "Something that a cluster needs does not work.",
-    "cluster.recovered": "What was degraded works again.",
+    "cluster.recovered": "What a cluster needs works again.",
     "cluster.registered": "A cluster was registered.",
     "cluster.changed": "The binding or the policy of a cluster was changed.",
     "cluster.paused": "A cluster was paused: it buys no workers.",
@@ -88,7 +88,7 @@ MEANINGS: Mapping[str, str] = {
     "webhook.replayed": "An admin had events delivered to a webhook again.",
     "webhook.deleted": "A webhook was deleted.",
     "webhook.disabled": "The events service disabled a webhook after days of failed deliveries.",
-    "webhook.test": "A test. It is only delivered to the webhook that is tested, and is not archived.",
+    "webhook.test": "A test of a webhook. It is delivered to this webhook alone, and is not archived.",
     "scim.user_created": "The tenant's directory provisioned a user.",
     "scim.user_changed": "The tenant's directory changed a user.",
     "scim.user_deleted": "The tenant's directory removed a user.",
@@ -137,7 +137,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
         ),
     },
     "ConditionFact": {"reason": "unreachable", "message": "slurmrestd does not respond", "since": _AT},
-    "AdminFact": {"actor": "grace", "subject": "ada"},
+    "AdminFact": {"actor": "grace"},
     "BudgetFact": {
         "subject": "user:ada",
         "scope": "user",
@@ -153,11 +153,40 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
     "SessionFact": _OF_JOB,
     "RunFact": {"run_id": "5251b878", "name": "assembly", "user": "ada", "uid": 20001},
 }
+_SOME_ID = "b1946ac92492d234"
+_OF_ADMIN_FAMILY: Mapping[str, Mapping[str, Any]] = {
+    "cluster": {"subject": "c1"},
+    "tenant": {"subject": "acme"},
+    "user": {"subject": "ada"},
+    "member": {"subject": "ada"},
+    "token": {"subject": _SOME_ID, "detail": "laptop"},
+    "invitation": {"subject": _SOME_ID},
+    "link": {"subject": _SOME_ID, "detail": "42"},
+    "template": {"subject": "align-reads"},
+    "schedule": {"subject": _SOME_ID, "detail": "nightly"},
+    "quota": {"subject": "user:ada"},
+    "budget": {"subject": "user:ada"},
+    "webhook": {"subject": "wh_0123456789abcdef", "detail": "CI"},
+    "scim": {"subject": f"{_SOME_ID}{_SOME_ID}"},
+}
+"""What administrative actions are about, by the family of the kind."""
 _OF_KIND: Mapping[str, Mapping[str, Any]] = {
-    "job.submitted": {"state": "PENDING", "reason": "Resources"},
+    "job.submitted": {"state": "PENDING"},
     "job.requeued": {"state": "PENDING", "restarts": 1},
     "job.completed": {"state": "COMPLETED", "exit_code": 0, "started_at": _AT, "ended_at": _AT},
-    "job.failed": {"job_id": "42_7", "state": "OUT_OF_MEMORY", "exit_code": 137, "started_at": _AT, "ended_at": _AT},
+    "job.failed": {
+        "job_id": "42_7",
+        "state": "OUT_OF_MEMORY",
+        "reason": "OutOfMemory",
+        "exit_code": 137,
+        "nodes": ("general-small-x7k2p",),
+        "started_at": _AT,
+        "ended_at": _AT,
+        "restarts": 0,
+        "cpus": 2,
+        "memory_mib": 4096,
+        "time_limit_seconds": 3600.0,
+    },
     "job.cancelled": {"state": "CANCELLED", "ended_at": _AT},
     "job.timeout": {"state": "TIMEOUT", "started_at": _AT, "ended_at": _AT},
     "action.signal": {"detail": "USR1"},
@@ -165,6 +194,8 @@ _OF_KIND: Mapping[str, Mapping[str, Any]] = {
     "run.failed": {"steps": {"completed": 1, "failed": 1}, "failed_step": "count"},
     "run.completed": {"steps": {"completed": 2}},
     "member.changed": {"before": "member", "after": "admin"},
+    "webhook.disabled": {"actor": "events", "detail": "no delivery has succeeded for 5 days"},
+    "webhook.test": {"actor": "events", "detail": ""},
     "file.renamed": {"destination": "data/reads-1.fastq"},
 }
 
@@ -174,6 +205,7 @@ _FACT = TypeAdapter[Fact](Fact)
 
 def example(kind: str) -> Event:
     """An event of this kind, as it is published. Raises KeyError for an unknown one."""
-    fields = {**_FIELDS[fact_model(kind).__name__], **_OF_KIND.get(kind, {})}
-    fact = _FACT.validate_python({"kind": kind, **fields})
+    model = fact_model(kind).__name__
+    about = _OF_ADMIN_FAMILY[kind.partition(".")[0]] if model == "AdminFact" else {}
+    fact = _FACT.validate_python({"kind": kind, **_FIELDS[model], **about, **_OF_KIND.get(kind, {})})
     return event_of("clusterra", ClusterRef(tenant="acme", cluster="c1"), fact, version="1772366400.0", time=_AT)

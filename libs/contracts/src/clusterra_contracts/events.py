@@ -104,14 +104,19 @@ class JobFact(Wire):
 
     kind: JobKind
     job_id: JobId
+    """`42` for a job or an array, `42_7` for task 7 of array 42."""
     name: str
+    """Whoever submits the job chooses it."""
     user: str
+    """The job's owner; `uid` is theirs."""
     uid: int
     partition: str
     state: str
     """Slurm's state, such as `RUNNING` or `NODE_FAIL`."""
     reason: str = ""
+    """Why the job failed or was cancelled, such as `OutOfMemory`; empty before its end, and where Slurm says nothing."""
     exit_code: int | None = None
+    """None before the job's end, and where it has none."""
     nodes: Annotated[tuple[str, ...], FailFast()] = ()
     submitted_at: PastMoment
     started_at: PastMoment | None = None
@@ -256,10 +261,11 @@ class AdminFact(Wire):
     kind: AdminKind
     actor: str
     subject: str
-    """The object of the action: a cluster id, a user name, the id of a token, an invitation or a shared link, the scope
-    of a limit, the id of what was provisioned."""
+    """The object of the action: a cluster id, a user name, the id of a token, an invitation, a shared link, a template,
+    a schedule or a webhook, the scope of a limit, the id of what was provisioned."""
     detail: str = ""
-    """The new limit, where there is one; the job that a shared link shows; the name of a token or a schedule."""
+    """The new limit, where there is one; the job that a shared link shows; the name of a token, a schedule or a webhook;
+    why a webhook was disabled."""
     before: str = ""
     """Of a changed member: the role before, such as `member`, or `member (disabled)`."""
     after: str = ""
@@ -267,7 +273,7 @@ class AdminFact(Wire):
 
 
 class BudgetFact(Wire):
-    """The costs of a month have reached a threshold of a budget. It is told once for each threshold and month."""
+    """The costs of a month have reached a threshold of a budget. There is one event for each threshold and month."""
 
     kind: BudgetKind = "budget.threshold"
     subject: str
@@ -289,7 +295,7 @@ MAX_FACT_PATHS = 50
 
 
 class FileFact(Wire):
-    """Somebody deleted, renamed or copied files through Clusterra. Uploads and downloads go past it, and make none."""
+    """Somebody deleted, renamed or copied files through Clusterra. Uploads and downloads go past it, without an event."""
 
     kind: FileKind
     actor: str
@@ -329,7 +335,7 @@ class SessionFact(Wire):
 
 
 class RunFact(Wire):
-    """A run of a workflow started, was resumed, or ended: none of its steps is under way any more."""
+    """A run of a workflow started, was resumed, or ended. It has ended when none of its steps is under way any more."""
 
     kind: RunKind
     run_id: Annotated[str, Field(max_length=64)]
@@ -410,11 +416,11 @@ class Event(Wire):
     specversion: Literal["1.0"] = "1.0"
     id: Annotated[str, Field(min_length=1, max_length=200)]
     source: str
-    """The service that published the event: `/clusterra/<service>/<tenant>/<cluster>`."""
+    """Who published the event, and where it happened: `/clusterra/<service>/<tenant>/<cluster>`."""
     type: str
     """`cloud.clusterra.<kind>`."""
     subject: str
-    """The entity: a job id, a node, a worker, a cluster."""
+    """The entity: a job id, a run id, a node, a worker, or the object of an administrative action."""
     time: PastMoment
     """When the fact happened, as far as known; not when it was published."""
     datacontenttype: Literal["application/json"] = "application/json"
