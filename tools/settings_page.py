@@ -3,11 +3,8 @@
 `make docs` writes the page, `make lint` compares it. The meaning of a setting is the docstring below its field.
 """
 
-import ast
-import inspect
 import json
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import UnionType
@@ -19,6 +16,7 @@ from clusterra_gateway.settings import Settings as GatewaySettings
 from clusterra_proxy.settings import Settings as ProxySettings
 from clusterra_runtime.settings import ServiceSettings
 from clusterra_scaler.settings import Settings as ScalerSettings
+from field_docstrings import meanings
 from pydantic.fields import FieldInfo
 
 SERVICES: Mapping[str, type[ServiceSettings]] = {
@@ -54,28 +52,10 @@ class Row:
     meaning: str
 
 
-def meanings(model: type[ServiceSettings]) -> dict[str, str]:
-    """The docstrings below the fields of a model and of its bases, by field."""
-    found: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if not issubclass(base, ServiceSettings):
-            continue
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
-        for field, below in zip(definition.body, definition.body[1:], strict=False):
-            match field, below:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    found[name] = inspect.cleandoc(text).replace("\n", " ")
-    return found
-
-
 def rows(model: type[ServiceSettings], names: Iterable[str]) -> list[Row]:
     """The settings of these names."""
     prefix = model.model_config.get("env_prefix", "").upper()
-    told = meanings(model)
+    told = meanings(model, ServiceSettings)
     return [
         Row(
             variable=f"{prefix}{name.upper()}",
