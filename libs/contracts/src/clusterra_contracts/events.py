@@ -114,7 +114,7 @@ class JobFact(Wire):
     state: str
     """Slurm's state, such as `RUNNING` or `NODE_FAIL`."""
     reason: str = ""
-    """Why the job failed or was cancelled, such as `OutOfMemory`; empty before its end, and where Slurm says nothing."""
+    """Why the job failed or was cancelled, such as `OutOfMemory`; empty before its end, and without a reason."""
     exit_code: int | None = None
     """None before the job's end, and where it has none."""
     nodes: Annotated[tuple[str, ...], FailFast()] = ()
@@ -264,8 +264,8 @@ class AdminFact(Wire):
     """The object of the action: a cluster id, a user name, the id of a token, an invitation, a shared link, a template,
     a schedule or a webhook, the scope of a limit, the id of what was provisioned."""
     detail: str = ""
-    """The new limit, where there is one; the job that a shared link shows; the name of a token, a schedule or a webhook;
-    why a webhook was disabled."""
+    """The new limit, where there is one; the job that a shared link shows; the name of a token, a schedule or a
+    webhook; why a webhook was disabled."""
     before: str = ""
     """Of a changed member: the role before, such as `member`, or `member (disabled)`."""
     after: str = ""
@@ -273,7 +273,7 @@ class AdminFact(Wire):
 
 
 class BudgetFact(Wire):
-    """The costs of a month have reached a threshold of a budget. There is one event for each threshold and month."""
+    """The costs of a month have reached a threshold of a budget. Each threshold has one event a month."""
 
     kind: BudgetKind = "budget.threshold"
     subject: str
@@ -295,7 +295,7 @@ MAX_FACT_PATHS = 50
 
 
 class FileFact(Wire):
-    """Somebody deleted, renamed or copied files through Clusterra. Uploads and downloads go past it, without an event."""
+    """Somebody deleted, renamed or copied files through Clusterra. Uploads and downloads bypass it, and have none."""
 
     kind: FileKind
     actor: str

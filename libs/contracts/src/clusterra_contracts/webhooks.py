@@ -1,4 +1,7 @@
-"""A webhook: an HTTPS address to which events of a tenant are delivered, signed by Standard Webhooks."""
+"""A webhook: an HTTPS URL to which events of a tenant are delivered, signed as Standard Webhooks says.
+
+The program at the URL is the receiver. An event that is sent to a webhook is a delivery, and each request an attempt.
+"""
 
 from typing import Annotated, Literal
 
@@ -15,9 +18,9 @@ SecretText = Annotated[str, StringConstraints(pattern=r"^whsec_[A-Za-z0-9+/]{32,
 
 MAX_URL_CHARACTERS = 2000
 MAX_SECRETS = 2
-"""The present secret, and the one before while its time is not over."""
+"""The present secret, and the old one while it is still valid."""
 MAX_WEBHOOKS = 50
-"""Of one tenant."""
+"""The most webhooks of one tenant."""
 
 
 class WebhookSecret(Wire):
@@ -25,11 +28,11 @@ class WebhookSecret(Wire):
 
     text: SecretText = Field(repr=False)
     valid_until: Moment | None = None
-    """Of a secret that was rotated: until when deliveries are signed with it, too."""
+    """Of an old secret: until when deliveries are signed with it, too."""
 
 
 class DeliverFrom(Wire):
-    """From which event on a webhook gets events. A new `id` makes delivery begin again at `time`: a replay."""
+    """A webhook gets the events that were stored at `time` or later. With a new `id`, delivery begins again there."""
 
     id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
     time: Moment
@@ -41,13 +44,13 @@ class Webhook(Wire):
     id: WebhookId
     name: WebhookName
     url: Annotated[str, StringConstraints(max_length=MAX_URL_CHARACTERS)] = Field(repr=False)
-    """It may hold a password of the receiver's, in its path or query. It is in no log and in no event."""
+    """Its path or query may hold a secret of the receiver. It is in no log and in no event."""
     kinds: Annotated[tuple[KindFilter, ...], Field(max_length=50)] = ()
     """An event must be of one of these; empty: of any kind."""
     clusters: Annotated[tuple[Id, ...], Field(max_length=100)] = ()
-    """Of one of these clusters; empty: of any cluster of the tenant."""
+    """An event must be of one of these clusters; empty: of any cluster of the tenant."""
     users: Annotated[tuple[UserName, ...], Field(max_length=100)] = ()
-    """About a job, a run or a session of one of these users; empty: also about what is nobody's."""
+    """An event must be about a job, a run or a session of one of these users; empty: about anything."""
     secrets: Annotated[tuple[WebhookSecret, ...], Field(min_length=1, max_length=MAX_SECRETS)] = Field(repr=False)
     """The newest first."""
     enabled: bool = True
@@ -57,5 +60,4 @@ class Webhook(Wire):
 
 
 WebhookState = Literal["working", "retrying", "disabled"]
-"""`retrying`: the last attempt failed. `disabled`: an admin has stopped it, or the events service, after days of
-failures."""
+"""`retrying`: the last attempt failed. `disabled`: by an admin, or by the events service because of failures."""

@@ -45,8 +45,8 @@ _PATTERNS: dict[str, str] = {
     r"^[A-Za-z0-9_-]{1,40}$": "must be 1 to 40 letters, digits, _ and -, such as prepare-1",
     r"^[a-z_][a-z0-9_-]{0,30}$": "must be a user name of at most 31 lower-case letters, digits, _ and -",
     r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9.-]{1,253}$": "must be an e-mail address, such as ada@example.org",
-    r"^https?://[!-~]+$": "must be an address in visible ASCII characters, such as https://ci.example.com/hooks/7f3a",
-    r"^[a-z]{1,32}\.([a-z_]{1,64}|\*)$": "must be a kind of events such as job.failed, or all of a family: job.*",
+    r"^https?://[!-~]+$": "must be a URL in visible ASCII characters, such as https://ci.example.com/hooks/7f3a",
+    r"^[a-z]{1,32}\.([a-z_]{1,64}|\*)$": "must be a kind of event such as job.failed, or all kinds of a family: job.*",
 }
 """What the usual patterns mean."""
 

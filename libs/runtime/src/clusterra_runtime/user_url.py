@@ -1,8 +1,8 @@
 """URLs that users choose and services call, such as those of webhooks: which are allowed, by text and by address.
 
 The text is checked by one strict rule, so that no two parsers can read it differently: ASCII only, no user and no
-password, no fragment, a host that is a name or a canonical IP address. The address is checked where the URL is given,
-and by each connection (`outbound_of`), because a name may lead to another address by then.
+password, no fragment, a host that is a name or a canonical IP address. The IP address is checked by each connection
+(`outbound_of`), because a name may lead to another address each time.
 """
 
 import re
@@ -23,7 +23,7 @@ OTHER_PORTS = frozenset(
         *(6566, 6665, 6666, 6667, 6668, 6669, 6697, 6817, 6818, 6819, 9042, 9092, 11211, 27017),
     }
 )
-"""Ports of well-known services that do not speak HTTP, and that a request might make do something."""
+"""Ports of well-known services that do not speak HTTP, and might obey a part of a request all the same."""
 HTTPS_ONLY = "the URL must begin with https://"
 NOT_A_PUBLIC_ADDRESS = "the address is not a public one"
 NOT_FOR_PLAIN_HTTP = "the address may only be called by https"
@@ -46,7 +46,7 @@ class UrlRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UserUrl:
-    """A URL that follows the rules. Its address has not been looked at."""
+    """A URL that follows the rules. Where its host leads has not been checked."""
 
     scheme: Scheme
     host: str
@@ -86,7 +86,7 @@ def user_url(text: str) -> UserUrl:
 
 
 def outbound_of(scheme: Scheme, allowed: tuple[Network, ...], resolver: Resolver = resolve) -> Outbound:
-    """Which addresses URLs of a scheme may lead to: public ones, by https alone, and those that a setting allows."""
+    """Which IP addresses the URLs of a scheme may lead to: public ones by https alone, allowed ones by http, too."""
     public = Outbound(allowed, NOT_PUBLIC, resolver, NOT_A_PUBLIC_ADDRESS)
     return public if scheme == "https" else replace(public, closed=_EVERYTHING, refusal=NOT_FOR_PLAIN_HTTP)
 
@@ -107,7 +107,7 @@ async def check_user_url(text: str, allowed: tuple[Network, ...], resolver: Reso
 
 
 def _checked_host(host: str) -> str:
-    """A host without its brackets. Raises UrlRefused for what resolvers may read as another address than it seems."""
+    """A host without its brackets. Raises UrlRefused for a number that resolvers may take for another IP address."""
     try:
         if host.startswith("["):
             return str(IPv6Address(host[1:-1]))

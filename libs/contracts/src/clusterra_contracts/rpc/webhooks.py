@@ -12,7 +12,7 @@ ATTEMPT_SECONDS = 10.0
 
 
 class TestWebhook(Wire):
-    """Send a test event to a webhook, which need not be stored. It is one attempt, and in no delivery log."""
+    """Send a test event to a webhook, which need not be stored, in one attempt. It is in no delivery log."""
 
     schema_name: ClassVar[str] = "webhook.test.v1"
 
@@ -32,11 +32,11 @@ class Attempt(Wire):
     """The size of the answer's body, as far as it was read."""
     seconds: Annotated[float, Field(ge=0)]
     problem: Annotated[str, Field(max_length=200)] = ""
-    """Why there is no answer, such as `the address is refused`; empty with an answer."""
+    """Why there is no answer, such as `the host has no address`; empty with an answer."""
 
 
 class ReadDeliveries(Wire):
-    """Read the delivery log of a webhook, the newest first."""
+    """Read the delivery log of a webhook, the newest delivery first."""
 
     schema_name: ClassVar[str] = "webhook.read.v1"
 
@@ -59,7 +59,7 @@ class Delivery(Wire):
     """When the last attempt ended."""
     attempts: Annotated[int, Field(ge=1)]
     given_up: bool = False
-    """Whether it was given up after a day of attempts. The next event followed."""
+    """Whether it was given up after a day of attempts, so that the next event followed."""
     last: Attempt
 
 
@@ -70,7 +70,7 @@ class DeliveryPage(Wire):
 
     state: WebhookState
     failing_since: Moment | None = None
-    """When the first of the failed attempts was made after which none succeeded."""
+    """When the first failed attempt since the last success was made."""
     next_attempt_at: Moment | None = None
     disabled_reason: Annotated[str, Field(max_length=200)] = ""
     deliveries: tuple[Delivery, ...]

@@ -12,7 +12,7 @@ from clusterra_runtime.store.store import Store, Table
 WEBHOOKS = Table("webhooks", indexes=(OUTBOX,))
 HOLDS = "webhooks of tenants, with the secrets that sign deliveries"
 DELETED = "deleted"
-"""The attribute of a webhook that is deleted, whose item stays until its event is sent."""
+"""The attribute of a deleted webhook, whose item stays until its event is sent."""
 
 log = structlog.get_logger()
 
