@@ -126,7 +126,7 @@ async def test_the_log_is_read_in_pages_and_without_what_was_delivered(acme: Wor
     assert len(first.deliveries) == 7
     assert second.cursor is None
     assert (failed.deliveries, failed.state) == ((), "working")
-    assert (stopped.state, stopped.disabled_reason) == ("disabled", "an admin has stopped it")
+    assert (stopped.state, stopped.disabled_reason) == ("disabled", "an admin has disabled it")
     assert REF.cluster == found[0].cluster
 
 

@@ -21,5 +21,5 @@ class Settings(ServiceSettings):
     archive_batch_size: Annotated[int, Field(ge=1, le=256)] = 32
     """The number of events that are archived concurrently."""
     webhook_networks: AllowedNetworks = ()
-    """The networks that are not public and to which webhooks may lead, also by plain HTTP, such as `["10.20.0.0/16"]`.
-    The gateway needs the same. All other addresses of webhooks must be public ones."""
+    """The private networks that webhooks may call, also by plain HTTP, such as `["10.20.0.0/16"]`. The gateway needs
+    the same value. Elsewhere webhooks may call public IP addresses only, by HTTPS."""

@@ -1,1 +1,1 @@
-"""Webhooks: delivers the events of a tenant to its webhooks, in order, and tells what became of each."""
+"""Webhooks: delivers the events of a tenant to its webhooks, in order, and keeps a log of the deliveries."""

@@ -1,6 +1,6 @@
-"""The webhooks of all tenants as the gateway has written them: a copy in memory, read again when they may have changed.
+"""A copy in memory of the webhooks of all tenants, which the gateway writes.
 
-An event `webhook.*` of a tenant says so. Besides, each tenant is read again every `REREAD_SECONDS`.
+A tenant is read again after an event `webhook.*`, and every `REREAD_SECONDS`, because an event may be missed.
 """
 
 import asyncio
@@ -23,13 +23,14 @@ REREAD_SECONDS = 30.0
 AT_ONCE = 8
 """How many tenants are read at the same time."""
 LOOK_SECONDS = 1.0
+"""How often it is looked which tenants are due."""
 
 log = structlog.get_logger(__name__)
 
 type OnChange = Callable[[str, Iterable[str]], None]
 """Is called with a tenant, and the ids of its webhooks that are new or have changed."""
 type OnGone = Callable[[str], Awaitable[None]]
-"""Is called with a tenant when some of its webhooks may be gone. Raises StoreError."""
+"""Is called with a tenant, some of whose webhooks may have been deleted. Raises StoreError."""
 
 
 async def stored_webhooks(store: Store, tenant: str) -> AsyncGenerator[Item]:
@@ -42,6 +43,7 @@ async def stored_webhooks(store: Store, tenant: str) -> AsyncGenerator[Item]:
 
 async def stored_webhook(store: Store, tenant: str, webhook_id: str) -> Webhook | None:
     """A webhook as it is stored at this moment; None if it is deleted. Raises StoreError."""
+    # The events service has the right to query the table, and no other one.
     page = await store.query(WEBHOOKS, webhooks_partition(tenant), sort=Between(webhook_id, webhook_id))
     return webhook_of(page.items[0]) if page.items else None
 
@@ -56,6 +58,7 @@ class Definitions:
         self._on_gone = on_gone
         self._webhooks: dict[str, dict[str, Webhook]] = {}
         self._there: dict[str, frozenset[str]] = {}
+        """Tenant -> the ids of its webhooks, also of those that only a newer release can read."""
         self._read_at: dict[str, float] = {}
         self._stale = set[str]()
         self._hint = asyncio.Event()
@@ -66,7 +69,7 @@ class Definitions:
         return MappingProxyType(self._webhooks)
 
     async def is_current(self, tenant: str, webhook: Webhook) -> bool:
-        """Whether a webhook is stored like this. If not, it is read again soon. Raises StoreError."""
+        """Whether a webhook is still stored as given. If not, its tenant is read again soon. Raises StoreError."""
         current = await stored_webhook(self._store, tenant, webhook.id) == webhook
         if not current:
             self.changed(tenant)
@@ -101,7 +104,6 @@ class Definitions:
         found, there = dict[str, Webhook](), set[str]()
         try:
             async for item in stored_webhooks(self._store, tenant):
-                # Also one that only a newer release can read.
                 there.add(item.key.sk)
                 if (webhook := webhook_of(item)) is not None:
                     found[webhook.id] = webhook

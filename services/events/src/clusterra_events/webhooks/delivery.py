@@ -1,4 +1,4 @@
-"""One visit of one webhook: sends what it has not got yet, in order, and keeps how far it has come.
+"""A visit to a webhook: sends the events that it has not got yet, in order, and keeps its progress.
 
 After each event that was sent, the entry of the delivery log is written and then the progress, on the condition that
 nobody else has moved it. So an event may be sent twice, after a crash or where two replicas visit a webhook at once;
@@ -62,9 +62,9 @@ class Visited:
     more: bool = False
     """Whether there is more to send at once."""
     due_at: datetime | None = None
-    """When the event is tried again that has failed."""
+    """When the failing event is tried again."""
     failed: bool = False
-    """Whether the receiver did not take an event."""
+    """Whether an attempt failed."""
     slow: bool = False
     """Whether it took long to take one."""
 
@@ -79,9 +79,9 @@ class Overtaken(Exception):
 
 
 type IsCurrent = Callable[[str, Webhook], Awaitable[bool]]
-"""Whether a tenant's webhook is still stored as it is known. Raises StoreError."""
+"""Whether a tenant's webhook is still stored as given. Raises StoreError."""
 type TellDisabled = Callable[[Target, str], Awaitable[None]]
-"""Tells the tenant that a webhook was disabled, and why. Raises BusUnavailable, MessageRejected."""
+"""Publishes that a webhook was disabled, and why. Raises BusUnavailable, MessageRejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Deliverer:
         kept = await self.records.progress(target.tenant, target.webhook.id)
         webhook = target.webhook
         known = kept.progress is not None and kept.progress.deliver_from_id == webhook.deliver_from.id
-        # It begins at an earlier event. Who knows only what the webhook was before must not let it begin.
+        # Delivery begins anew at this `deliver_from`, which must be the newest: the copy of the webhook may be old.
         if not known and not await self.is_current(target.tenant, webhook):
             return Visited()
         if kept.progress is not None and kept.expires:
@@ -126,7 +126,7 @@ class Deliverer:
 
 
 class _Visit:
-    """One visit, and what is known of the progress meanwhile."""
+    """One visit, and the progress so far."""
 
     def __init__(self, deliverer: Deliverer, target: Target, stream: StreamEnd, kept: Kept, progress: Progress) -> None:
         self._by = deliverer
@@ -156,7 +156,7 @@ class _Visit:
         return Visited(slow=self._slow)
 
     async def _deal_with(self, found: Found) -> Outcome | None:
-        """Send an event. Returns what came of it; None for one that does not concern the webhook."""
+        """Send an event. Returns the outcome; None for one that does not concern the webhook."""
         self._progress = self._progress.at(found.sequence)
         ref, event = found.ref, found.event
         if ref is None or event is None or not concerns(self._target.webhook, ref.cluster, event):
@@ -193,7 +193,7 @@ class _Visit:
         )
         await self._by.records.log(self._target.tenant, self._target.webhook.id, number, entry)
         if outcome == "disabled":
-            # Before it is kept: whoever repeats it after a crash tells the same event, with the same id.
+            # Before the progress is kept: after a crash in between, the event is published again with the same id.
             await self._by.tell_disabled(self._target, progress.disabled_reason)
         self._tell(outcome, ref, event, attempt, failing.attempts)
         self._progress = progress
@@ -211,7 +211,7 @@ class _Visit:
             raise Overtaken from None
 
     def _tell(self, outcome: Outcome, ref: ClusterRef, event: Event, attempt: Attempt, attempts: int) -> None:
-        """Log what did not go well. Nothing of the URL and of the answer but its status is in the log."""
+        """Log a failed attempt. The log has neither the URL nor, of the answer, more than its status."""
         if outcome == "delivered":
             return
         log.warning(

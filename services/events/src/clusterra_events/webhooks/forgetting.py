@@ -1,4 +1,4 @@
-"""Removes the records of webhooks that are gone, and those of a tenant that is deleted."""
+"""Removes the delivery records of deleted webhooks and of deleted tenants."""
 
 from clusterra_runtime.store.store import Store
 
@@ -7,18 +7,18 @@ from clusterra_events.webhooks.state_table import MOST_ENTRIES, DeliveryRecords
 
 
 class Forgetting:
-    """Finds the records by the progress of each webhook, which goes last."""
+    """Finds the records of a webhook by its progress, which is therefore removed last."""
 
     def __init__(self, store: Store, records: DeliveryRecords) -> None:
         self._store = store
         self._records = records
 
     async def forget_gone(self, tenant: str) -> None:
-        """Remove the records of webhooks of a tenant that are deleted. Raises StoreError."""
+        """Remove the records of a tenant's deleted webhooks. Raises StoreError."""
         known = await self._records.known(tenant)
         if not known:
             return
-        # After the records: one that was made meanwhile is not taken for one that is gone.
+        # Read after the records, so that a webhook that was created in between does not seem deleted.
         there = {item.key.sk async for item in stored_webhooks(self._store, tenant)}
         for webhook_id in set(known) - there:
             await self._records.forget(tenant, webhook_id, MOST_ENTRIES)

@@ -1,4 +1,4 @@
-"""Whether an event concerns a webhook."""
+"""Which events a webhook gets."""
 
 from clusterra_contracts.events import Event, Fact, JobActionFact, JobFact, RunFact, SessionFact, StagingFact
 from clusterra_contracts.webhooks import Webhook
@@ -14,7 +14,7 @@ def concerns(webhook: Webhook, cluster: str, event: Event) -> bool:
 
 
 def may_concern(webhook: Webhook, cluster: str, kind: str) -> bool:
-    """Whether a webhook may get an event of this kind, as far as can be told without the event itself."""
+    """Whether a webhook may get an event of this kind, as far as its subject tells: the users are not in it."""
     if webhook.clusters and cluster not in webhook.clusters:
         return False
     return not webhook.kinds or any(_is_of(kind, each) for each in webhook.kinds)
@@ -25,5 +25,5 @@ def _is_of(kind: str, wanted: str) -> bool:
 
 
 def _user_of(fact: Fact) -> str | None:
-    """Whose a job, a run or a session is that a fact is about; None for a fact about something else."""
+    """The user of the job, the run or the session that a fact is about; None for other facts."""
     return fact.user if isinstance(fact, _OfSomebody) else None

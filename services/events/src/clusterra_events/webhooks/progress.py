@@ -1,8 +1,8 @@
 """How far the delivery to one webhook has come, and what comes next after each attempt. Pure.
 
 Events are delivered in the order of the stream. One that fails is tried again, later each time, and the others wait
-behind it. After `GIVE_UP_AFTER` it is given up and the next one follows. A receiver that has taken nothing for
-`DISABLE_AFTER`, or that answers 410 Gone, gets nothing more until its webhook is enabled again.
+behind it. After `GIVE_UP_AFTER` it is given up and the next one follows. A webhook is disabled when no attempt has
+succeeded for `DISABLE_AFTER`, or after the answer 410 Gone.
 """
 
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ class Record(BaseModel):
 
 
 class Failing(Record):
-    """The event that was tried without success, and that comes next."""
+    """The event whose attempts have failed so far. It is tried again next."""
 
     sequence: int
     attempts: Annotated[int, Field(ge=1)]
@@ -53,21 +53,21 @@ class Progress(Record):
     deliver_from_time: Moment
     stream_created: Moment | None = None
     sequence: Annotated[int, Field(ge=0)] = 0
-    """That of the last event that was dealt with; 0 before the first one."""
+    """That of the last event that was delivered, skipped or given up; 0 before the first one."""
     handled_until: Moment | None = None
     """When the stream stored that event, by the clock of the server."""
     logged: Annotated[int, Field(ge=0)] = 0
     """How many events were delivered or tried: the number of the next entry of the delivery log."""
     failing: Failing | None = None
     failing_since: Moment | None = None
-    """When the first of the failed attempts was made after which none succeeded."""
+    """When the first failed attempt since the last success was made."""
     next_attempt_at: Moment | None = None
     disabled_reason: str = ""
-    """Why nothing is delivered any more; empty while something is."""
+    """Why the webhook is disabled; empty while it is not."""
 
     @property
     def since(self) -> datetime | None:
-        """From which time of storing on the stream is read, as long as no sequence of it is known; else None."""
+        """The time of storing from which the stream is read while no sequence of it is known; None when one is."""
         if self.sequence:
             return None
         if self.handled_until is None:
@@ -82,15 +82,15 @@ class Progress(Record):
         return moved or is_over(self.next_attempt_at, at)
 
     def fits(self, stream: StreamEnd) -> bool:
-        """Whether the sequences are those of a stream: it was not made anew, and has not lost its end."""
+        """Whether the sequence is one of this stream: the stream was not created anew, and has not lost its end."""
         return not self.sequence or (self.stream_created == stream.created and self.sequence <= stream.sequence)
 
     def anew(self) -> "Progress":
-        """The same in a stream that was made anew: it goes on by the time of the last event."""
+        """The progress in a stream that was created anew: delivery continues by the time of the last event."""
         return self._without_failing().model_copy(update={"stream_created": None, "sequence": 0})
 
     def at(self, sequence: int) -> "Progress":
-        """Before an event is dealt with: what has failed is left behind, where it has gone from the stream."""
+        """The progress when this event is next: a failing one before it is gone from the stream and is left behind."""
         return self if self.failing is None or self.failing.sequence == sequence else self._without_failing()
 
     def skipped(self, sequence: int, stored_at: datetime | None, stream: StreamEnd) -> "Progress":
@@ -99,12 +99,12 @@ class Progress(Record):
         return self._without_failing().model_copy(update={**update, "stream_created": stream.created})
 
     def succeeded(self, sequence: int, stored_at: datetime | None, stream: StreamEnd) -> "Progress":
-        """After an event that the receiver has taken."""
+        """After an event that was delivered."""
         update = {"logged": self.logged + 1, "failing_since": None, "next_attempt_at": None}
         return self.skipped(sequence, stored_at, stream).model_copy(update=update)
 
     def _without_failing(self) -> "Progress":
-        """Another event is next. The entry of the one that has failed stays in the delivery log."""
+        """Leaves the failing event behind. Its entry stays in the delivery log."""
         if self.failing is None:
             return self
         return self.model_copy(update={"failing": None, "next_attempt_at": None, "logged": self.logged + 1})

@@ -26,8 +26,8 @@ QUEUE = "webhooks"
 """Replicas share the requests."""
 TESTS_AT_ONCE = 16
 NO_CLUSTER = "none"
-"""The cluster that a test event names, of a tenant that has none."""
-STOPPED = "an admin has stopped it"
+"""The cluster in the test event of a tenant that has none."""
+STOPPED = "an admin has disabled it"
 
 
 class WebhookRequests:
@@ -50,7 +50,7 @@ class WebhookRequests:
         return testing, reading
 
     async def test(self, ref: TenantRef, request: TestWebhook) -> Attempt:
-        """Send a test event, once. It is in no stream and in no log."""
+        """Send a test event once. It is in no stream and in no delivery log."""
         own = sorted(each.cluster for each in self._clusters() if each.tenant == ref.tenant)
         cluster = ClusterRef(tenant=ref.tenant, cluster=own[0] if own else NO_CLUSTER)
         fact = AdminFact(kind="webhook.test", actor=SERVICE, subject=request.webhook.id)

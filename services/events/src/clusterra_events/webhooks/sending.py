@@ -1,8 +1,8 @@
-"""Sends one event to the address of a webhook, once, within bounds.
+"""Sends one event to the URL of a webhook, once, within bounds.
 
-The address is one that a user chose. So the request follows no redirect and goes through no proxy, and the socket of
-each connection is made only for an allowed address (`user_url`), whatever a resolver said before. What the receiver
-answers is counted, up to `MAX_ANSWER_BYTES`, and never kept: no log and no answer of ours repeats it, nor the URL.
+A user chose the URL. So the request follows no redirect and goes through no proxy, and each connection is made only to
+an allowed IP address (`user_url`), whatever a resolver said before. The body of the answer is read up to
+`MAX_ANSWER_BYTES`, and only its size is kept: no log and no answer of ours repeats it, nor the URL.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from clusterra_events.webhooks.signature import SecretUnusable, signed_headers
 
 MAX_ANSWER_BYTES = 16 * 1024
 CONNECTIONS = 96
-"""The most connections at a time. Deliveries and tests together are fewer, so that none waits for another's."""
+"""The most connections at a time. Deliveries and tests together need fewer, so that none waits for another."""
 CONTENT_TYPE = "application/cloudevents+json"
 USER_AGENT = "Clusterra-Webhooks/1"
 
@@ -56,7 +56,7 @@ class Sender:
 
     async def __aenter__(self) -> Self:
         self._stack.push_async_callback(self._resolver.close)
-        # By scheme, because plain HTTP may go to other addresses.
+        # By scheme, because plain HTTP may only go to allowed networks.
         schemes: tuple[Scheme, ...] = ("https", "http") if self._allowed else ("https",)
         for scheme in schemes:
             self._sessions[scheme] = await self._stack.enter_async_context(self._session(scheme))
@@ -84,7 +84,7 @@ class Sender:
         )
 
     async def send(self, webhook: Webhook, message: str, body: bytes) -> Attempt:
-        """Send an event, the body of a CloudEvent, once. Whatever goes wrong is in the attempt."""
+        """Send the body of an event once. Whatever goes wrong is in the attempt."""
         began = time.monotonic()
         status, size, problem = await self._outcome(webhook, message, body)
         delivered = status is not None and 200 <= status < 300
@@ -123,7 +123,7 @@ class Sender:
                 while size < MAX_ANSWER_BYTES and (part := await response.content.read(MAX_ANSWER_BYTES - size)):
                     size += len(part)
             except (aiohttp.ClientError, OSError):
-                pass  # The status has told what is to be known.
+                pass  # The status alone decides.
             if not response.content.at_eof():
                 response.close()
             return response.status, size, ""

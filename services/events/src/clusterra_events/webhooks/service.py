@@ -21,7 +21,7 @@ from clusterra_events.webhooks.sweep import DIVISION, SHARDS, WebhookSweep
 
 EVENTS = "event.*.*.*.*"
 MOST_TOLD = 50
-"""The most clusters in whose history it is told that a webhook was disabled."""
+"""The most clusters whose history gets the event `webhook.disabled`."""
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +57,7 @@ class Webhooks:
         return {ref.tenant for ref in self._registry.clusters}
 
     async def _tell_disabled(self, target: Target, reason: str) -> None:
-        """Tell it in the histories of the tenant's clusters, once for each time that the webhook was enabled."""
+        """Publish `webhook.disabled` in the tenant's clusters, once for each `deliver_from` of the webhook."""
         webhook = target.webhook
         fact = AdminFact(kind="webhook.disabled", actor=SERVICE, subject=webhook.id, detail=reason)
         clusters = sorted((ref for ref in self._registry.clusters if ref.tenant == target.tenant), key=str)

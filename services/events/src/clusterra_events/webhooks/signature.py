@@ -19,7 +19,7 @@ class SecretUnusable(ValueError):
 
 
 def message_id(ref: ClusterRef, event_id: str) -> str:
-    """The id of all deliveries of an event. Receivers know a repetition by it. Ids of events are those of a cluster."""
+    """The id of an event in all its requests. It has the cluster, in which alone the id of an event is unique."""
     return f"msg_{hashlib.sha256(f'{ref.key}{event_id}'.encode()).hexdigest()[:32]}"
 
 

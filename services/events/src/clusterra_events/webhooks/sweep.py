@@ -1,7 +1,7 @@
 """Which webhooks are visited: those that an event may concern, those that are due after a failure, and at times all.
 
-Replicas share the webhooks by leases of shards. A lease saves work and is no guarantee: that is the condition under
-which the progress of a delivery is written.
+Replicas share the webhooks by leases of shards. A lease only saves work. The guarantee is the condition under which the
+progress of a webhook is written.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ FAMILY = "webhook"
 """The family of kinds that tell of webhooks themselves."""
 
 RETRY_SECONDS = 5.0
-"""After this time a webhook is visited again whose visit the store or the bus has ended."""
+"""When a webhook is visited again after the store or the bus has failed."""
 FAILURES = (StoreError, BusUnavailable, MessageRejected)
 
 type Key = tuple[str, str]
@@ -143,7 +143,7 @@ class WebhookSweep:
             raise Unfinished
 
     def _may_go_on(self, target: Target) -> bool:
-        """Whether a webhook is still ours and as it was."""
+        """Whether this replica still holds the webhook's shard, and the webhook is unchanged."""
         known = self._webhooks_of(target.tenant).get(target.webhook.id)
         return known == target.webhook and shard_of(target.webhook.id) in self._held()
 
