@@ -1,4 +1,4 @@
-"""`webhooks`: addresses to which the gateway's events are delivered, for admins."""
+"""`webhooks`: URLs to which the events of a workspace are delivered, for admins."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -38,7 +38,7 @@ def list_webhooks(json: Json = False, quiet: Quiet = False, url: Url = None) -> 
         found,
         (
             *(Column("WEBHOOK"), Column("NAME"), Column("STATE"), Column("EVENTS"), Column("CLUSTERS")),
-            *(Column("USERS"), Column("CREATED"), Column("ADDRESS")),
+            *(Column("USERS"), Column("CREATED"), Column("URL")),
         ),
         lambda each: (
             *(each.id, each.name, _state(each), " ".join(each.kinds) or "all", " ".join(each.clusters) or "all"),
@@ -61,21 +61,24 @@ def create(
     name: Annotated[str, typer.Option("--name", "-n", help="A name to recognise it by.")],
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="Events such as job.failed, or all of a family: 'job.*'. By default all."),
+        typer.Option("--kind", help="Kinds of events such as job.failed, or all of a family: 'job.*'. By default all."),
     ] = None,
     clusters: Annotated[
         list[str] | None, typer.Option("--cluster", "-M", help="Events of these clusters; by default of all.")
     ] = None,
     users: Annotated[
         list[str] | None,
-        typer.Option("--user", help="Events about jobs, workflows and sessions of these users; by default all events."),
+        typer.Option("--user", help="Events about jobs, runs and sessions of these users; by default all events."),
     ] = None,
     key: Key = None,
     json: Json = False,
     quiet: Quiet = False,
     url: Url = None,
 ) -> None:
-    """Deliver events to an address from now on. It must take a test event first. The secret is printed only once."""
+    """Create a webhook: events are delivered to a URL from now on. The secret is printed only once.
+
+    The receiver must answer a test event first, with a status of 200 to 299 and without the secret.
+    """
     from clusterra.models import MadeWebhook
 
     body = {"name": name, "url": address, "kinds": kinds, "clusters": clusters, "users": users}
@@ -89,7 +92,7 @@ def create(
 
 @webhooks.command("test")
 def send_test(webhook_id: WebhookArgument, json: Json = False, url: Url = None) -> None:
-    """Send a test event to a webhook once. Ends with 1 where it is not delivered."""
+    """Send a test event to a webhook, in one attempt. Exits with 1 if it is not delivered."""
     from clusterra.models import WebhookAttempt
 
     with connected(url) as client:
@@ -104,7 +107,7 @@ def rotate(
     webhook_id: WebhookArgument,
     overlap_hours: Annotated[
         int,
-        typer.Option(min=0, max=168, help="For how long deliveries are signed with the present secret, too."),
+        typer.Option(min=0, max=168, help="For how long deliveries are still signed with the old secret, too."),
     ] = 24,
     key: Key = None,
     json: Json = False,
@@ -118,7 +121,7 @@ def rotate(
         made = client.fetch(RotatedSecret, "POST", f"{WEBHOOKS}/{joined(webhook_id, 'secret')}", body=body, key=key)
     Output(json).one(made, made.id, made.secret)
     until = "at once" if made.old_secret_until is None else f"at {moment(made.old_secret_until)}"
-    note(f"the secret before ends {until}; the new one is not shown again")
+    note(f"the old secret ends {until}; the new one is not shown again")
 
 
 @webhooks.command()
@@ -130,7 +133,7 @@ def replay(
     quiet: Quiet = False,
     url: Url = None,
 ) -> None:
-    """Deliver the events since a time again, and go on from there."""
+    """Deliver the events since a time again, and continue from there."""
     from clusterra.models import Webhook
 
     if (hours is None) == (after is None):
@@ -151,7 +154,7 @@ def deliveries(
     quiet: Quiet = False,
     url: Url = None,
 ) -> None:
-    """List what was sent to a webhook, the newest first: the last 1,000 deliveries, of at most 7 days."""
+    """List the deliveries of a webhook, the newest first: the last 1,000, of at most 7 days."""
     from clusterra.models import WebhookDelivery
 
     query = {"failed_only": failed, "limit": min(limit, 200)}

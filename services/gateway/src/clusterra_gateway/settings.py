@@ -42,7 +42,7 @@ class Settings(RecordSettings):
     """Settings of the gateway."""
 
     webhook_networks: AllowedNetworks = ()
-    """Those of the events service. With any, the address of a webhook may begin with `http://`."""
+    """The same value as that of the events service. With any network, URLs of webhooks may begin with `http://`."""
     templates_dir: Path | None = None
     """The folder with the templates (`*.yaml`) that every tenant has; without it there are none."""
     console_dir: Path | None = None

@@ -1,4 +1,4 @@
-"""The gateway's requests on the bus to whoever delivers to webhooks. Every method raises RpcFailed."""
+"""The gateway's requests to the events service about webhooks. Every method raises RpcFailed."""
 
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import TenantRef
@@ -13,7 +13,7 @@ DELIVERIES_SECONDS = 5.0
 
 
 class WebhookRequests:
-    """Requests to the events service about webhooks."""
+    """Tests, and the delivery log."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

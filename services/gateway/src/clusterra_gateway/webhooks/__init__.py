@@ -1,1 +1,1 @@
-"""Webhooks: addresses outside of the platform to which the events of a workspace are delivered, signed."""
+"""Webhooks: URLs outside of the platform to which the events of a workspace are delivered, signed."""

@@ -1,6 +1,6 @@
-"""Checks what admins give of a webhook, as far as no model can: its address, its kinds of events, its clusters.
+"""Checks the fields of a webhook that no model can check: its URL, its kinds of events, its clusters.
 
-The events service checks to which IP addresses the host leads, at the test and in each connection.
+The events service checks to which IP address the host leads, in each connection.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,13 +13,11 @@ from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
 FAMILIES = tuple(sorted({kind.partition(".")[0] for kind in KINDS}))
 """The first parts of all kinds of events, such as `job`."""
 _ALL = frozenset({*KINDS, *(f"{family}.*" for family in FAMILIES)})
-HINT = (
-    "an address looks like https://ci.example.com/hooks/7f3a; the signature proves who sends, so it needs no password"
-)
+HINT = "a URL looks like https://ci.example.com/hooks/7f3a; the signature proves who sends, so it needs no password"
 
 
 def check_url(url: str, *, plain_http: bool) -> None:
-    """Raises InvalidRequest, without the address, for one that no delivery is sent to.
+    """Raises InvalidRequest for a URL to which nothing would be sent. The text does not repeat it.
 
     `plain_http`: whether this installation allows networks to which deliveries go without TLS.
     """
@@ -32,7 +30,7 @@ def check_url(url: str, *, plain_http: bool) -> None:
 
 
 def check_kinds(kinds: Iterable[str]) -> None:
-    """Raises InvalidRequest for kinds of events that there are not."""
+    """Raises InvalidRequest for kinds and families of events that do not exist."""
     if unknown := [each for each in kinds if each not in _ALL]:
         hint = f"write a kind such as job.failed, or all of one family such as job.*; families: {', '.join(FAMILIES)}"
         raise _wrong("kinds", f"there are no events {', '.join(unknown[:5])}", hint)

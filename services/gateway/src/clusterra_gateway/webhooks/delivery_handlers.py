@@ -1,4 +1,4 @@
-"""The routes of a webhook's deliveries, for admins: a test, a new secret, a replay, the log."""
+"""The routes of a webhook's deliveries, for admins: a test, a new secret, a replay, the delivery log."""
 
 from datetime import timedelta
 from functools import partial
@@ -45,7 +45,7 @@ class DeliveryHandlers:
 
     @api.post("webhooks_test", f"{WEBHOOK}/test", result=AttemptView)
     async def test(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Sends a test event of the kind `webhook.test` once, and returns what came of it."""
+        """Sends a test event of the kind `webhook.test` in one attempt, and returns its outcome."""
         stored = await self._records.get(caller.member.tenant, path_id(request, WEBHOOK_ID))
         return json_response(AttemptView.of(await self._receivers.test(caller.member.tenant, stored.webhook)))
 
@@ -58,11 +58,11 @@ class DeliveryHandlers:
         result=RotatedSecret,
     )
     async def rotate(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Makes a new secret. For `overlap_seconds` more, deliveries are signed with the present one as well.
+        """Creates a new secret. For `overlap_seconds`, deliveries are signed with the old one as well.
 
-        With `overlap_seconds` 0 all secrets before it end at once. At most two are valid at a time: a further rotation
-        is 409, and tells until when. With an Idempotency-Key that has made a secret already, 409: it is not shown
-        again.
+        With `overlap_seconds` 0 all old secrets end at once. At most two are valid at a time: while an old one is, a
+        further rotation with an overlap is 409, which says until when. With an Idempotency-Key that has made a secret
+        already, 409: it is not shown again.
         """
         webhook_id, wanted = path_id(request, WEBHOOK_ID), await body(request, RotateSecret)
         act = partial(self._rotated, caller.member, webhook_id, timedelta(seconds=wanted.overlap_seconds))
@@ -77,10 +77,10 @@ class DeliveryHandlers:
 
     @api.post("webhooks_replay", f"{WEBHOOK}/replay", body=Replay, result=WebhookView)
     async def replay(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Delivers the events since a time again, and goes on from there.
+        """Delivers the events since a time again, and continues from there.
 
-        Each has the same `webhook-id` as before, by which a receiver knows it. A webhook that was disabled because of
-        failures works again. 409 for one that an admin has disabled.
+        Each has the same `webhook-id` as before, by which a receiver recognises it. A webhook that failures have
+        disabled works again. 409 for one that an admin has disabled.
         """
         webhook_id, wanted = path_id(request, WEBHOOK_ID), await body(request, Replay)
         at = now()
@@ -102,7 +102,7 @@ class DeliveryHandlers:
 
     @api.get("webhooks_deliveries", f"{WEBHOOK}/deliveries", query=DeliveriesQuery, result=Deliveries)
     async def deliveries(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Lists what was sent to a webhook, the newest first: the last 1,000 deliveries, of at most 7 days."""
+        """Lists the deliveries of a webhook, the newest first: the last 1,000, of at most 7 days."""
         wanted, tenant = query(request, DeliveriesQuery), caller.member.tenant
         stored = await self._records.get(tenant, path_id(request, WEBHOOK_ID))
         asked = ReadDeliveries(webhook_id=stored.webhook.id, **wanted.model_dump())

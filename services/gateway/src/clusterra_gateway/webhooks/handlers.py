@@ -57,10 +57,11 @@ class WebhookHandlers:
         names=(Named(WEBHOOK, "/id"),),
     )
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Delivers events to an address from now on, in their order, signed as Standard Webhooks says.
+        """Creates a webhook: the events from now on are delivered to a URL in order, signed as Standard Webhooks says.
 
-        A test event is sent first. 422 where the receiver does not take it; then nothing is created. `secret` verifies
-        the signatures: keep it, it is not shown again. 409 for more than 50 webhooks.
+        A test event is sent first, which the receiver cannot verify yet. 422 if it does not answer with a status of 200
+        to 299; nothing is created then. `secret` verifies the signatures: keep it, it is not shown again. 409 for more
+        than 50 webhooks.
 
         With an Idempotency-Key that has made a webhook already, 409 names it: its secret is not shown again.
         """
@@ -105,8 +106,9 @@ class WebhookHandlers:
     async def change(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Changes a webhook, disables or enables it.
 
-        A test event is sent to a new address first. 422 where the receiver does not take it; then nothing is changed.
-        Events that were not delivered before it is enabled again are left out: a replay delivers them.
+        A test event is sent to a new URL first. 422 if the receiver does not answer with a status of 200 to 299;
+        nothing is changed then. A webhook that is enabled again gets the events from then on: a replay delivers those
+        before.
         """
         webhook_id, wanted = path_id(request, WEBHOOK_ID), await body(request, WebhookChange)
         tenant, given = caller.member.tenant, wanted.given
@@ -125,12 +127,12 @@ class WebhookHandlers:
 
     @api.delete("webhooks_delete", WEBHOOK)
     async def delete(self, request: web.Request, caller: Caller) -> web.StreamResponse:
-        """Deletes a webhook. Nothing is delivered to it any more, also nothing that waited."""
+        """Deletes a webhook. Nothing is delivered to it any more, not even the events that wait."""
         await self._records.delete(caller.member, path_id(request, WEBHOOK_ID))
         return no_content()
 
     def _check(self, tenant: str, given: dict[str, Any], present: Webhook | None = None) -> None:
-        """Raises InvalidRequest for values that cannot be. What the present webhook has already may stay."""
+        """Raises InvalidRequest for wrong values. Clusters that the webhook names already may stay, even if deleted."""
         if "url" in given:
             check_url(given["url"], plain_http=self._plain_http)
         check_kinds(given.get("kinds", ()))
@@ -153,5 +155,5 @@ class WebhookHandlers:
 
 
 def deliver_from(time: datetime) -> DeliverFrom:
-    """A new beginning of deliveries, with the events of `time` and later."""
+    """A new beginning of deliveries, with the events that were stored at `time` or later."""
     return DeliverFrom(id=secrets.token_hex(8), time=time)

@@ -18,7 +18,7 @@ MAX_OVERLAP_DAYS = 7
 MAX_REPLAY_HOURS = 72
 """As long as the stream of events keeps them."""
 CLOCK_SKEW = timedelta(minutes=1)
-"""How much the clock of a client may differ that computes the time of a replay."""
+"""How much the clock of a client that computes the time of a replay may differ."""
 
 
 def _distinct[T](values: tuple[T, ...]) -> tuple[T, ...]:
@@ -32,17 +32,17 @@ Users = Annotated[tuple[UserName, ...], Field(max_length=100), AfterValidator(_d
 
 
 class NewWebhook(Body):
-    """An address to which events are delivered."""
+    """A webhook to create."""
 
     name: WebhookName
     url: Url
-    """Where events are sent, by POST. Other characters than visible ASCII are percent-encoded."""
+    """Where events are sent by POST. It is visible ASCII; percent-encode other characters."""
     kinds: Kinds = ()
-    """Kinds of events such as `job.failed`, or all of one family: `job.*`. Empty: all kinds."""
+    """Kinds of events such as `job.failed`, or all kinds of a family: `job.*`. Empty: all kinds."""
     clusters: Clusters = ()
     """Empty: all clusters of the workspace."""
     users: Users = ()
-    """Only events about jobs, runs and sessions of these users. Empty: all events, also those that are nobody's."""
+    """Only events about jobs, runs and sessions of these users. Empty: all events, also those about no user."""
 
 
 class WebhookChange(Body):
@@ -54,7 +54,7 @@ class WebhookChange(Body):
     clusters: Clusters | None = None
     users: Users | None = None
     enabled: bool | None = None
-    """`true` begins again with events from now on, also after it was disabled because of failures."""
+    """`true` begins again with the events from now on, also if failures have disabled the webhook."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class WebhookChange(Body):
 
 
 class RotateSecret(Body):
-    """How long deliveries are signed with the present secret, too."""
+    """For how long deliveries are still signed with the present secret, too."""
 
     overlap_seconds: Annotated[int, Field(ge=0, le=MAX_OVERLAP_DAYS * DAY), NotBoolean] = DAY
 
@@ -85,7 +85,7 @@ class WebhookView(ResponseBody):
     clusters: tuple[str, ...]
     users: tuple[str, ...]
     enabled: bool
-    """Whether an admin lets it deliver."""
+    """Whether an admin has it enabled. It stays `true` when failures disable the webhook: see `state`."""
     state: WebhookState | None
     """`working`; `retrying` after a failed attempt; `disabled` by an admin, or because of failures. null: unknown at
     the moment."""
@@ -93,15 +93,15 @@ class WebhookView(ResponseBody):
     failing_since: Moment | None
     next_attempt_at: Moment | None
     deliver_from: Moment
-    """From when on events are delivered: of its creation, of the last replay, or since it was enabled."""
+    """Events stored at this time or later are delivered: that of its creation or enabling, or `after` of a replay."""
     old_secret_until: Moment | None
-    """Until when deliveries are signed with the secret before the present one, too."""
+    """Until when deliveries are signed with the old secret, too; null: with the present one alone."""
     created_by: str
     created_at: Moment
 
     @classmethod
     def of(cls, webhook: Webhook, page: DeliveryPage | None) -> "WebhookView":
-        """What admins see of a webhook. `page` is what the events service says of it; None: it does not answer."""
+        """What admins see of a webhook. `page` is what the events service says of it; None if it does not answer."""
         state: WebhookState | None = None if page is None else page.state
         return cls.showing(
             webhook,
@@ -132,18 +132,18 @@ class RotatedSecret(ShownOnce):
 
     secret: str
     old_secret_until: Moment | None
-    """Until when deliveries are signed with the secret before, too; null: no longer."""
+    """Until when deliveries are signed with the old secret, too; null: it has ended."""
 
 
 class AttemptView(ResponseBody):
-    """What came of sending one event once."""
+    """The outcome of one attempt to deliver an event."""
 
     delivered: bool
     """Whether the receiver answered with a status of 200 to 299."""
     status: int | None
     """The status of the answer; null without one."""
     answer_bytes: int
-    """The size of the answer's body, as far as it was read. What it says is not kept."""
+    """The size of the answer's body, as far as it was read. The body is not kept."""
     seconds: float
     problem: str
     """Why there is no answer; empty with one."""
@@ -167,7 +167,7 @@ class DeliveryView(ResponseBody):
     """When the last attempt ended."""
     attempts: int
     given_up: bool
-    """Whether it was given up after a day of attempts. The next event followed."""
+    """Whether it was given up after a day of attempts, so that the next event followed."""
     last: AttemptView
 
     @classmethod

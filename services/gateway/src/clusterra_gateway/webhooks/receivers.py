@@ -1,4 +1,4 @@
-"""What the events service, which delivers, does and knows of webhooks: tests, and the state of deliveries."""
+"""Asks the events service, which delivers: for tests of webhooks, and for the state of their deliveries."""
 
 import math
 
@@ -12,13 +12,13 @@ from clusterra_gateway.http.answers.problems import request_error_of
 from clusterra_gateway.http.requests.errors import FieldError, NotDelivered, TooManyRequests
 
 TESTS_PER_MINUTE = 30
-"""Of a workspace, at each replica: nobody sends many requests to an address of somebody else by tests."""
+"""For a workspace, at each replica, so that tests cannot flood a server of somebody else."""
 STATE_SECONDS = 2.0
-"""A webhook is shown without its state when that takes longer."""
+"""A webhook is shown without its state if the answer takes longer."""
 
 
 class Receivers:
-    """Asks the events service."""
+    """Requests to the events service, within the limit of tests."""
 
     def __init__(self, requests: WebhookRequests) -> None:
         self._requests = requests
@@ -40,7 +40,7 @@ class Receivers:
             raise request_error_of(failed.error) from failed
 
     async def check(self, tenant: str, webhook: Webhook) -> None:
-        """Raises NotDelivered for a webhook that does not take a test event, and RequestError as `test`."""
+        """Raises NotDelivered if a test event is not delivered, and RequestError as `test`."""
         attempt = await self.test(tenant, webhook)
         if attempt.delivered:
             return
@@ -48,7 +48,7 @@ class Receivers:
         raise NotDelivered(
             f"the test event was not delivered: {found}",
             hint=f"the receiver must answer with a status of 200 to 299 within {ATTEMPT_SECONDS:g} seconds, at a"
-            " public address; redirects are not followed",
+            " public IP address; redirects are not followed",
             errors=(FieldError("body", "#/url", found),),
         )
 

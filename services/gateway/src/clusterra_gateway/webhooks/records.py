@@ -114,7 +114,7 @@ class WebhookRecords:
         return await write_optimistically(attempt, contended=_contended())
 
     async def delete(self, actor: Member, webhook_id: str) -> None:
-        """Deletes a webhook. Its address and its secrets go at once. Raises NotFound, Conflict."""
+        """Deletes a webhook. Its URL and its secrets are removed at once. Raises NotFound, Conflict."""
 
         async def attempt() -> None:
             stored = await self.get(actor.tenant, webhook_id)

@@ -19,7 +19,7 @@ def new_secret() -> WebhookSecret:
 def rotated(webhook: Webhook, new: WebhookSecret, at: datetime, overlap: timedelta) -> Webhook:
     """The webhook with a new secret. The present one stays valid for `overlap`; without an overlap, it ends at once.
 
-    Raises Conflict where the one before the present one is still valid, as was promised, and an overlap is wanted.
+    Raises Conflict if an overlap is wanted while an old secret is still valid: it stays so for as long as was promised.
     """
     if not overlap:
         return webhook.model_copy(update={"secrets": (new,)})
@@ -35,6 +35,6 @@ def rotated(webhook: Webhook, new: WebhookSecret, at: datetime, overlap: timedel
 
 
 def old_secret_until(webhook: Webhook, at: datetime) -> datetime | None:
-    """Until when the secret before the present one is valid; None if there is none any more."""
+    """Until when the old secret is valid; None if there is none any more."""
     ends = [each.valid_until for each in webhook.secrets if each.valid_until is not None and each.valid_until > at]
     return max(ends, default=None)

@@ -104,7 +104,7 @@ class Rejected(RequestError):
 
 
 class NotDelivered(RequestError):
-    """The address of a webhook did not take the test event, so that nothing was changed."""
+    """The test event of a webhook was not delivered, so nothing was changed."""
 
 
 class QuotaExceeded(RequestError):
