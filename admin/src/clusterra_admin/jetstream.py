@@ -48,7 +48,7 @@ async def remove_message(client: Client, name: str, sequence: int) -> None:
     try:
         await _request(client, f"STREAM.MSG.DELETE.{name}", {"seq": sequence, "no_erase": True})
     except ApiRefused:
-        # The code of a message that is gone is that of a storage that does not work.
+        # JetStream has one error code for a message that is gone and for a storage failure.
         if await stored_message(client, name, sequence) is not None:
             raise
 

@@ -6,14 +6,15 @@ from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import Stored, last_sequence, read_page
 
 FIRST_WIDTH = 64
-"""How many sequences are read at first. It doubles where few messages are, and halves where a page does not hold it."""
+"""How many sequences are read at first. It doubles where messages are few, and halves where a page is too small."""
 PAGE_BYTES = 1024 * 1024
 
 
 async def newest_first(client: Client, stream: str, subject_filter: str = ">") -> AsyncGenerator[Stored]:
     """Yields the messages of a stream that match a filter, the newest first.
 
-    JetStream reads forwards only. So this reads pages further and further back, and turns each. Raises BusUnavailable.
+    JetStream reads forwards only. So this reads pages further and further back, and reverses each. Raises
+    BusUnavailable.
     """
     highest, width = await last_sequence(client, stream), FIRST_WIDTH
     while highest > 0:

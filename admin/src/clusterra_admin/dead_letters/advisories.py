@@ -1,4 +1,4 @@
-"""What NATS itself says of messages that it no longer delivers: the stream ADVISORY."""
+"""The messages that NATS itself no longer delivers, as the stream ADVISORY has them."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from clusterra_admin.jetstream import stream_info
 
 PREFIX = "$JS.EVENT.ADVISORY.CONSUMER."
 GIVEN_UP = "MAX_DELIVERIES"
-"""NATS gave a message up after its last delivery: no reader acknowledged it, nor made it a dead letter."""
+"""NATS gave a message up after its last delivery: its reader neither acknowledged it nor made it a dead letter."""
 TERMINATED = "MSG_TERMINATED"
-"""A reader ended a message: it made it a dead letter before, or only counted it because there were too many."""
+"""A reader ended the delivery of a message: it made it a dead letter, or only counted it, as there were too many."""
 MOST = ADVISORY.bounds.messages_per_subject
 """How many advisories of a kind and a consumer are kept."""
 DAYS = round(ADVISORY.max_age_seconds / (24 * 3600))
@@ -20,7 +20,7 @@ DAYS = round(ADVISORY.max_age_seconds / (24 * 3600))
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """How many messages of a consumer were given up or ended while advisories are kept."""
+    """How many messages of a consumer were given up or ended in the last `DAYS` days."""
 
     stream: str
     consumer: str

@@ -12,7 +12,7 @@ from clusterra_admin.terminal import visible
 MOST_BYTES = 1024 * 1024
 """The most of a decompressed body that is shown."""
 MOST_CHARACTERS = 4 * 1024 * 1024
-"""JSON that is laid out larger than this is shown as it was sent."""
+"""JSON that would be longer than this with indentation is shown as it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def text_of(body: Opened) -> str:
 
 
 def _laid_out(content: bytes) -> str | None:
-    """JSON with an indentation; None for what is not JSON, is nested too deeply, or becomes too long by it."""
+    """Indented JSON; None for what is not JSON, is nested too deeply, or would become too long."""
     parts, size = [], 0
     try:
         for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(content)):

@@ -40,7 +40,7 @@ def list_letters(
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="The most dead letters to list.")] = _SHOWN,
     json: Json = False,
 ) -> None:
-    """Print the newest dead letters first, and how many messages NATS itself gave up in the last 7 days."""
+    """Print dead letters, the newest first, and how many messages NATS itself gave up in the last 7 days."""
     from clusterra_admin.dead_letters import advisories, letter, printing
 
     pattern = _checked(subject)
@@ -91,11 +91,11 @@ def replay(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Publish dead letters again on their own subjects, and remove them. First mend what could not handle them.
+    """Publish dead letters again on their own subjects, and remove them. First correct what could not handle them.
 
-    Only messages that a durable consumer is given again: events, events of edges, and the last queue snapshot of a
-    cluster. If it is interrupted, repeat it. Exit codes: 0 all are replayed, 1 failed, 2 some are not, each of which
-    is named with the reason.
+    Only messages that a durable consumer reads are replayed: events, events of edges, and the last queue snapshot of
+    a cluster. If the command is interrupted, repeat it. Exit codes: 0 all are replayed, 1 failed, 2 some are not, each
+    of which is named with the reason.
     """
     numbers = sequences or []
     if bool(numbers) == (subject is not None):
@@ -107,7 +107,7 @@ def replay(
 
 @dataclass(frozen=True)
 class _Manner:
-    """How a replay is run: only looked at, without a question, told as JSON."""
+    """How a replay is run: only planned, without a question, printed as JSON."""
 
     dry_run: bool
     yes: bool
@@ -135,7 +135,7 @@ async def _replay(client: "Client", numbers: list[int], subject: str | None, man
                 if not manner.json:
                     typer.echo(printing.outcome_line(outcome))
     finally:
-        # Also of an interrupted one: what was replayed until then.
+        # An interrupted replay, too, prints what was replayed until then.
         if manner.json:
             print_json(printing.replay_document(told, more=more), foreign=True)
         else:

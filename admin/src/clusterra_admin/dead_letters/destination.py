@@ -1,8 +1,7 @@
-"""Where a dead letter would be published again, or why it would not help anybody.
+"""Where a dead letter is published again, or why it is not.
 
-Only messages of streams that services consume come back to a service. A request's sender has ended, and the last value
-of a stream that is read by its subject (a heartbeat, a desired state) has been replaced by a newer one, which must not
-be replaced by an older one.
+Only messages of streams with a durable consumer reach a service again. Nobody waits for the answer to an old request.
+An old heartbeat or desired state would replace a newer one, because their readers take the last value of a subject.
 """
 
 import hashlib
@@ -61,7 +60,7 @@ FAMILIES: Mapping[str, _Family] = {
     "edge-event": _Family(EDGE_EVENT, partial(decode_foreign, Event, max_bytes=MAX_DECODED_BYTES), MAX_DECODED_BYTES),
     "job.pending": _Family(JOB, decode_head, MAX_PAYLOAD_BYTES),
 }
-"""The families of subjects whose messages a durable consumer is given again."""
+"""The families of subjects that durable consumers read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +72,20 @@ class Destination:
     stream: str
     headers: Mapping[str, str]
     content: str
-    """The same for dead letters of the same message: several readers may have buried it."""
+    """The same for all dead letters of one message: each of several readers may have made one."""
 
     def with_id(self, sequence: int) -> dict[str, str]:
-        """The headers with an id of this dead letter's replay, where `sequence` is that of the dead letter.
+        """The headers, with an id for the replay of the dead letter that has this `sequence`.
 
-        Not the message's own id: its stream has seen that, and within the window of deduplication would drop the
-        replay. And the proxy takes from the ids of a cluster's events when it last told one, which an old event that
-        is stored now must not say. Not a new one at each try either: a replay that died after the publication and is
-        repeated within the window publishes nothing twice. Not one of the content alone: a message that fails again
-        becomes another dead letter, and its replay must not be taken for the first one.
+        The id is none of these:
+
+        - The message's own id. Its stream has seen it, and would drop the replay within the window of deduplication.
+          The proxy also takes from the ids of a cluster's events when it last published one: an old event that is
+          stored now must not look like that.
+        - A new id for each try. A replay that ended after the publication, and is repeated within the window, must
+          publish nothing twice.
+        - An id of the content alone. A message that fails again becomes another dead letter, whose replay must not be
+          dropped as that of the first one.
         """
         return {**self.headers, MESSAGE_ID: f"replayed-{sequence}-{self.content}"}
 
@@ -106,7 +109,7 @@ def destination(letter: Letter) -> Destination:
 
 
 def _check_readable(letter: Letter, about: Subject, family: _Family) -> None:
-    """Read the message as its consumers do. What this release cannot read would only become a dead letter again."""
+    """Read the message as its consumers do. One that this release cannot read would become a dead letter again."""
     body = opened(letter, family.most_bytes)
     if body.problem:
         raise Refused(f"it cannot be read: {body.problem}")

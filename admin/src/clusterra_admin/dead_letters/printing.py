@@ -28,11 +28,11 @@ def _advised_lines(advised: Sequence[Advised]) -> Iterator[str]:
     if not advised:
         yield f"NATS gave up no message in the last {DAYS} days"
         return
-    yield f"NATS tells of the last {DAYS} days:"
+    yield f"messages given up or ended in the last {DAYS} days, by consumer:"
     for each in advised:
         consumer = visible(f"{each.stream}/{each.consumer}")
         given_up = f"{_count(each.given_up)} given up after the last delivery, without a dead letter"
-        yield f"  {consumer}: {given_up}; {_count(each.terminated)} ended by the reader, as dead letters are"
+        yield f"  {consumer}: {given_up}; {_count(each.terminated)} ended by the reader, dead letters among them"
 
 
 def _count(number: int) -> str:

@@ -28,7 +28,7 @@ class Outcome:
     sequence: int
     what: What
     subject: str = ""
-    """The subject on which it was published; of one that was not, the subject that it was for."""
+    """The subject on which it was published, or would have been."""
     reason: str = ""
 
 
@@ -59,7 +59,7 @@ class Plan:
 
 
 async def planned(client: Client, sequences: Iterable[int]) -> Plan:
-    """Look at dead letters and say what their replay will do. Raises BusUnavailable."""
+    """Plan the replay of dead letters, which are only read. Raises BusUnavailable."""
     messages: dict[tuple[str, str], _Message] = {}
     others: list[Outcome] = []
     for sequence in sorted(set(sequences)):
@@ -78,10 +78,10 @@ async def planned(client: Client, sequences: Iterable[int]) -> Plan:
 
 
 async def replay(client: Client, plan: Plan) -> AsyncGenerator[Outcome]:
-    """Publish the messages of a plan one after the other, remove their dead letters, and tell each outcome.
+    """Publish the messages of a plan one after the other, remove their dead letters, and yield each outcome.
 
-    A dead letter is removed only after its stream has acknowledged the message. Raises BusUnavailable: what was not
-    told stays; repeat it.
+    A dead letter is removed only after the stream of its message has acknowledged it. Raises BusUnavailable: then the
+    dead letters without an outcome are still there, and the replay can be repeated.
     """
     for message in plan.messages:
         first = message.sequences[0]
@@ -96,7 +96,7 @@ async def replay(client: Client, plan: Plan) -> AsyncGenerator[Outcome]:
             for sequence in message.sequences:
                 yield Outcome(sequence, "refused", message.destination.subject, str(refused))
             continue
-        # The first one last: as long as it is there, a repetition has the same id.
+        # The first one last: while it is there, a repeated replay has the same id.
         for sequence in reversed(message.sequences):
             await remove_message(client, DLQ.name, sequence)
             yield Outcome(sequence, "replayed", message.destination.subject)

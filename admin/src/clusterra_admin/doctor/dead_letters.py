@@ -1,4 +1,4 @@
-"""Checks what nobody could handle of late: new dead letters, and messages that NATS gave up without one."""
+"""Checks messages that nobody could handle: new dead letters, and those that NATS gave up without one."""
 
 from collections import Counter
 from contextlib import aclosing
@@ -46,7 +46,7 @@ async def check_dead_letters(client: DoctorClient) -> list[Finding]:
 async def check_advisories(client: DoctorClient) -> list[Finding]:
     """Messages that NATS gave up after their last delivery, of the last hour and the last day.
 
-    What a reader ends itself is not among them: that is a dead letter, which `check_dead_letters` names.
+    Messages that a reader ended itself are not among them: `check_dead_letters` names their dead letters.
     """
     try:
         recent, _ = await _recent(client, ADVISORY.name, f"{PREFIX}{GIVEN_UP}.>")
