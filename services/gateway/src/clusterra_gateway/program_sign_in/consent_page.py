@@ -23,8 +23,8 @@ _MEANINGS: Mapping[Scope, str] = {
     "files:write": "upload, rename, copy and delete files",
     "members:read": "read the members of your workspace and their tokens",
     "members:write": "change members, revoke their tokens, manage service accounts",
-    "webhooks:read": "read webhooks, with their addresses, and their deliveries",
-    "webhooks:write": "create, change and delete webhooks, which send events of everybody to other addresses",
+    "webhooks:read": "read webhooks with their URLs, and their deliveries",
+    "webhooks:write": "create, change and delete webhooks, which send everybody's events to other systems",
 }
 
 
