@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Literal, cast
 
+from clusterra_contracts.webhooks import MAX_URL_CHARACTERS
+
 from clusterra_runtime.outbound import NOT_PUBLIC, AddressRefused, Network, Outbound, Resolver, resolve
 
 type Scheme = Literal["https", "http"]
 
-MAX_CHARACTERS = 2000
 OTHER_PORTS = frozenset(
     {
         *(0, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 53, 69, 110, 111, 113, 119, 123, 135, 137, 138, 139),
@@ -62,8 +63,8 @@ class UserUrl:
 
 def user_url(text: str) -> UserUrl:
     """The parts of a URL that a user chose. Raises UrlRefused."""
-    if len(text) > MAX_CHARACTERS:
-        raise UrlRefused(f"the URL has more than {MAX_CHARACTERS} characters")
+    if len(text) > MAX_URL_CHARACTERS:
+        raise UrlRefused(f"the URL has more than {MAX_URL_CHARACTERS} characters")
     if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
         raise UrlRefused("the URL must be printable ASCII without spaces and backslashes: write others as %XX or xn--")
     if (whole := _URL.fullmatch(text)) is None:

@@ -1,5 +1,7 @@
 """The table of webhooks, and the form of its items. The gateway writes them; the events service only reads them."""
 
+from collections.abc import AsyncGenerator
+
 import structlog
 from clusterra_contracts.webhooks import Webhook
 from pydantic import ValidationError
@@ -44,8 +46,12 @@ def webhook_of(item: Item) -> Webhook | None:
         return None
 
 
-async def webhooks_of(store: Store, tenant: str) -> list[Webhook]:
-    """The webhooks of a tenant, by their ids. Raises StoreError."""
+async def stored_webhooks(store: Store, tenant: str) -> AsyncGenerator[Item]:
+    """The items of a tenant's webhooks that are not deleted, also those that `webhook_of` cannot read.
+
+    They are in the order of their ids. Raises StoreError.
+    """
     partition = webhooks_partition(tenant)
-    items = all_items(lambda after: store.query(WEBHOOKS, partition, cursor=after, limit=100))
-    return [found async for item in items if (found := webhook_of(item)) is not None]
+    async for item in all_items(lambda after: store.query(WEBHOOKS, partition, cursor=after, limit=100)):
+        if not item.attributes.get(DELETED):
+            yield item

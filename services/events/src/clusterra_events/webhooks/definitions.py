@@ -5,18 +5,17 @@ A tenant is read again after an event `webhook.*`, and every `REREAD_SECONDS`, b
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import batched
 from types import MappingProxyType
 
 import structlog
 from clusterra_contracts.webhooks import Webhook
-from clusterra_runtime.store.item import Item
-from clusterra_runtime.store.page import Between, all_items
+from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import Store, StoreError
 from clusterra_runtime.store.table_use import TableUse
-from clusterra_runtime.store.webhook_records import DELETED, HOLDS, WEBHOOKS, webhook_of, webhooks_partition
+from clusterra_runtime.store.webhook_records import HOLDS, WEBHOOKS, stored_webhooks, webhook_of, webhooks_partition
 
 READ = TableUse(WEBHOOKS, HOLDS, frozenset({"query"}))
 REREAD_SECONDS = 30.0
@@ -31,14 +30,6 @@ type OnChange = Callable[[str, Iterable[str]], None]
 """Is called with a tenant, and the ids of its webhooks that are new or have changed."""
 type OnGone = Callable[[str], Awaitable[None]]
 """Is called with a tenant, some of whose webhooks may have been deleted. Raises StoreError."""
-
-
-async def stored_webhooks(store: Store, tenant: str) -> AsyncGenerator[Item]:
-    """The items of a tenant's webhooks that are not deleted. Raises StoreError."""
-    partition = webhooks_partition(tenant)
-    async for item in all_items(lambda after: store.query(WEBHOOKS, partition, cursor=after, limit=100)):
-        if not item.attributes.get(DELETED):
-            yield item
 
 
 async def stored_webhook(store: Store, tenant: str, webhook_id: str) -> Webhook | None:

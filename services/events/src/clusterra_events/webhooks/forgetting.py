@@ -1,8 +1,8 @@
 """Removes the delivery records of deleted webhooks and of deleted tenants."""
 
 from clusterra_runtime.store.store import Store
+from clusterra_runtime.store.webhook_records import stored_webhooks
 
-from clusterra_events.webhooks.definitions import stored_webhooks
 from clusterra_events.webhooks.state_table import MOST_ENTRIES, DeliveryRecords
 
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Any
 
+from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.identity import Id, Moment, UserName, now
 from clusterra_contracts.rpc.webhooks import Attempt, Delivery, DeliveryPage
 from clusterra_contracts.webhooks import MAX_URL_CHARACTERS, KindFilter, Webhook, WebhookName, WebhookState
@@ -15,8 +16,8 @@ from clusterra_gateway.webhooks.signing_secrets import old_secret_until
 
 DAY = 86_400
 MAX_OVERLAP_DAYS = 7
-MAX_REPLAY_HOURS = 72
-"""As long as the stream of events keeps them."""
+MAX_REPLAY_HOURS = round(EVENT.max_age_seconds / 3600)
+"""For so long the stream keeps events."""
 CLOCK_SKEW = timedelta(minutes=1)
 """How much the clock of a client that computes the time of a replay may differ."""
 

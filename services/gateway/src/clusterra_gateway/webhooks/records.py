@@ -19,9 +19,9 @@ from clusterra_runtime.store.webhook_records import (
     DELETED,
     WEBHOOKS,
     attributes_of,
+    stored_webhooks,
     webhook_key,
     webhook_of,
-    webhooks_of,
     webhooks_partition,
 )
 
@@ -53,7 +53,9 @@ class WebhookRecords:
 
     async def all(self, tenant: str) -> list[Webhook]:
         """The webhooks of a tenant that can be read, the oldest first."""
-        return sorted(await webhooks_of(self._directory.store, tenant), key=lambda each: each.created_at)
+        items = stored_webhooks(self._directory.store, tenant)
+        found = [webhook async for item in items if (webhook := webhook_of(item)) is not None]
+        return sorted(found, key=lambda each: each.created_at)
 
     async def get(self, tenant: str, webhook_id: str) -> StoredWebhook:
         """A webhook of a tenant. Raises NotFound, also for one that cannot be read."""
