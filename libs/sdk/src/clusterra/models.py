@@ -630,7 +630,7 @@ class Webhook(Model):
 
 
 class WebhookAttempt(Model):
-    """What came of sending one event once."""
+    """The outcome of one attempt to deliver an event."""
 
     delivered: bool
     status: int | None
