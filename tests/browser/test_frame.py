@@ -17,7 +17,7 @@ _NOTE_TEXTS = """(element) => {
   new MutationObserver(note).observe(element, { subtree: true, childList: true, characterData: true });
 }"""
 """Notes each text that an element has from now on."""
-_ENGLISH_DATE = re.compile("^(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, ")
+_ENGLISH_DATE = re.compile(r"^[A-Z][a-z]{2} \d{1,2}, \d{4}, \d{1,2}:\d\d:\d\d [AP]M ")
 
 
 async def test_a_deep_link_survives_the_sign_in_and_a_sign_out_takes_other_tabs_along(

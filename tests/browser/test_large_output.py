@@ -22,7 +22,8 @@ yes {shlex.quote(LINE.removesuffix("\n"))} | head -n {LINES}
 printf %s {shlex.quote(LAST)}
 """
 SHOWN_SECONDS = 10.0
-MOST_SILENT_MILLISECONDS = 1_000
+MOST_SILENT_MILLISECONDS = 5_000
+"""A page that lays out all lines is silent for tens of seconds. A second or two is a busy machine's own."""
 _COUNT_GAPS = """() => { let last = performance.now(); window.gap = 0;
   const next = (now) => { window.gap = Math.max(window.gap, now - last); last = now; requestAnimationFrame(next); };
   requestAnimationFrame(next); }"""
