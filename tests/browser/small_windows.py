@@ -32,7 +32,7 @@ _OUT_OF_REACH = """(within) => {
     const box = [left, top, right, bottom].map(Math.round).join(" ");
     const seen = document.elementFromPoint(...at);
     // A list that a field opens closes with the focus, which nobody waits for here.
-    if (seen?.closest('[role="listbox"]')) continue;
+    if (seen?.closest('[role="listbox"]') || seen?.querySelector(':scope > [role="listbox"]')) continue;
     if (seen === null) found.push(`${name} is out of sight at ${box}`);
     else if (!each.contains(seen) && !seen.contains(each) && !each.parentElement.contains(seen))
       found.push(`${name} at ${box} is covered by ${seen.tagName.toLowerCase()}.${seen.className}`.slice(0, 200));
