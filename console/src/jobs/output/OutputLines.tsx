@@ -42,6 +42,8 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
   const range = useId();
   const { rows } = store;
   const lastTop = useRef(0);
+  // Whether the person has done something here since it follows: rows that go at the beginning move the lines up, too.
+  const touched = useRef(false);
   const { first } = rows;
   // A new function would have all rows measured again at each scroll.
   const keyOf = useCallback((index: number) => first + index, [first]);
@@ -61,6 +63,9 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     // The end is further up once rows at the beginning are gone: only a person who goes up from here ends the following.
     lastTop.current = element.scrollTop;
   }, [following, version, wrap]);
+  useEffect(() => {
+    touched.current = false;
+  }, [following]);
   useImperativeHandle(ref, () => ({
     jump(where) {
       virtualizer.scrollToIndex(where === "start" ? 0 : rows.length - 1, { align: where });
@@ -84,7 +89,7 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     const up = element.scrollTop < lastTop.current - 2;
     lastTop.current = element.scrollTop;
     const left = element.scrollHeight - element.scrollTop - element.clientHeight;
-    if (up && following && left > 2) setFollowing(false);
+    if (up && following && left > 2 && touched.current) setFollowing(false);
     else if (!up && !following && left < LINE_HEIGHT && !store.hasLater) setFollowing(true);
   }
 
@@ -96,6 +101,7 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
         ref={scroller}
         className={classes.scroller}
         onScroll={scrolled}
+        {...Object.fromEntries(TOUCHES.map((name) => [name, () => (touched.current = true)]))}
         tabIndex={0}
         role="log"
         aria-live="off"
@@ -125,6 +131,9 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     </>
   );
 }
+
+/** What a person scrolls by. */
+const TOUCHES = ["onWheel", "onTouchMove", "onKeyDown", "onPointerDown"] as const;
 
 /** Which lines are in the page, where not all of them are: a reader comes to their end without a sign of more. */
 function shownLines({ rows, size }: OutputStore, first: number, last: number): string {
