@@ -101,6 +101,12 @@ async def test_who_cancels_somebody_elses_job_is_told_whose_it_is(person: Person
     await expect(page.get_by_role("main")).to_contain_text("Cancelled")
 
 
+_MOVED_UP = """(element) => new Promise((drawn) => {
+  element.scrollTop -= 300;
+  requestAnimationFrame(() => requestAnimationFrame(() => drawn()));
+})"""
+
+
 async def test_the_end_of_a_long_output_is_there_at_once_and_its_start_on_request(person: Person) -> None:
     ada = await person("ada")
     job = await _submitted(ada, "seq -f 'line %.0f of a long output' 1 400000", name="long")
@@ -140,7 +146,13 @@ async def test_an_output_that_is_followed_does_not_speak_with_each_line(lab: Sta
     await expect(output).to_contain_text("two")
     await expect(said).to_have_count(1)
 
+    # As when rows at the beginning go: only a person who scrolls ends the following.
+    await output.evaluate(_MOVED_UP)
     await expect(follow).to_be_checked()
+    await output.hover()
+    await page.mouse.wheel(0, -300)
+    await expect(follow).not_to_be_checked()
+    await follow.check()
     await page.get_by_label("Find in the loaded part").fill("line 299")
     await expect(page.get_by_role("status").filter(has_text="1 line matches. Follow is off")).to_have_count(1)
     await expect(follow).not_to_be_checked()

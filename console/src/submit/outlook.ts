@@ -97,7 +97,7 @@ function amount(most: number | null | undefined, unknown: string): string {
 }
 
 /** The most that a job can cost, in USD; null without a limit. */
-export function mostOf({ at_most, total_at_most }: NonNullable<JobEstimate["cost"]>): number | null {
+function mostOf({ at_most, total_at_most }: NonNullable<JobEstimate["cost"]>): number | null {
   const most = total_at_most ?? at_most;
   return most === null ? null : Number(most);
 }

@@ -1,5 +1,6 @@
 /** When changes of one thing are said, so that many of them are few messages. Knows nothing of components. */
 
+/** The least time between two messages about one thing. */
 export const PAUSE_MS = 10_000;
 
 /** Says a message when it has changed: one that matters at once, others at most every ten seconds. The first one is not said. */

@@ -1,6 +1,6 @@
 /**
  * Keeps the focus on the page after a button was pressed that goes away, or that cannot be pressed while it works: it goes
- * to the button again or, where there is none any more, to the heading of the page.
+ * to the button again or, where there is none any more, to the heading of the page. A `RefreshButton` needs none of it.
  */
 
 import { useEffect, useRef, type RefObject } from "react";

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 
 import pytest
 from clusterra_runtime.outbound import NOT_PUBLIC, AddressRefused
-from clusterra_runtime.user_url import UrlRefused, check_user_url, outbound_of, user_url
+from clusterra_runtime.user_url import UrlRefused, outbound_of, user_url
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ PRIVATE = (ip_network("10.20.0.0/16"), ip_network("::1/128"))
     ],
 )
 def test_a_url_is_read_in_one_way(given_url: str, text: str, host: str, port: int) -> None:
-    url = user_url(given_url)
+    url = user_url(given_url, plain_http=True)
 
     assert (url.text, url.host, url.port) == (text, host, port)
     assert host not in repr(url)
@@ -33,9 +33,9 @@ def test_a_url_is_read_in_one_way(given_url: str, text: str, host: str, port: in
 def test_whatever_is_given_is_read_or_refused(text: str) -> None:
     for url in (text, f"https://{text}", f"https://hooks.example.com/{text}"):
         with suppress(UrlRefused):
-            found = user_url(url)
+            found = user_url(url, plain_http=True)
             assert found.text.isascii()
-            assert user_url(found.text) == found
+            assert user_url(found.text, plain_http=True) == found
 
 
 @given(st.one_of(st.ip_addresses(), *(st.ip_addresses(network=each) for each in NOT_PUBLIC)))
@@ -65,14 +65,19 @@ async def test_one_closed_address_among_several_is_enough() -> None:
     async def resolver(_: str) -> Sequence[str]:
         return "8.8.8.8", "10.0.0.1"
 
-    with pytest.raises(UrlRefused, match="not a public one"):
-        await check_user_url("https://hooks.example.com/", (), resolver)
+    with pytest.raises(AddressRefused, match="not a public one"):
+        await outbound_of("https", (), resolver).check_url("https://hooks.example.com/")
 
 
 async def test_a_host_that_is_not_known_yet_is_let_through() -> None:
     async def resolver(_: str) -> Sequence[str]:
         raise OSError
 
-    assert (await check_user_url("https://hooks.example.com/", (), resolver)).host == "hooks.example.com"
+    await outbound_of("https", (), resolver).check_url("https://hooks.example.com/")
+    assert user_url("https://hooks.example.com/").host == "hooks.example.com"
+
+
+def test_plain_http_is_for_installations_that_allow_it() -> None:
     with pytest.raises(UrlRefused, match="https://"):
-        await check_user_url("http://hooks.example.com/", (), resolver)
+        user_url("http://hooks.example.com/")
+    assert user_url("http://hooks.example.com/", plain_http=True).port == 80

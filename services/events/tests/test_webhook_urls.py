@@ -16,7 +16,8 @@ from certificate import write_certificate
 from clusterra_contracts.rpc.webhooks import Attempt
 from clusterra_events.webhooks.sending import Sender
 from clusterra_lab.machine.process import until
-from clusterra_runtime.user_url import UrlRefused, check_user_url, user_url
+from clusterra_runtime.outbound import AddressRefused
+from clusterra_runtime.user_url import UrlRefused, outbound_of, user_url
 
 from .webhook_world import GUARD_SECONDS, LOOPBACK, receiver, webhook_at
 
@@ -222,8 +223,8 @@ async def test_no_hostile_url_is_accepted_when_it_is_given() -> None:
         return [host] if host.replace(".", "").isdecimal() or ":" in host else [PUBLIC]
 
     for url in HOSTILE:
-        with pytest.raises(UrlRefused):
-            await check_user_url(url, (), resolver)
+        with pytest.raises((UrlRefused, AddressRefused)):
+            await outbound_of(user_url(url).scheme, (), resolver).check_url(url)
 
 
 @pytest.mark.parametrize("address", [*CLOSED_V4, *CLOSED_V6])
@@ -244,7 +245,7 @@ async def test_a_name_that_leads_elsewhere_by_the_time_of_the_connection_is_not_
     async def resolver(host: str) -> list[str]:
         return [each["host"] for each in await rebinding.resolve(host)]
 
-    await check_user_url("https://hooks.example.com/", (), resolver)
+    await outbound_of("https", (), resolver).check_url("https://hooks.example.com/")
     async with Sender(resolver=rebinding) as sender:
         for session in sender._sessions.values():
             monkeypatch.setattr(session.connector, "_use_dns_cache", False)

@@ -6,7 +6,8 @@ import { text } from "../../texts";
 import { duration } from "../../ui/format";
 import { UserText } from "../../ui/UserText";
 import { useChangesAnnounced } from "../../ui/announcements";
-import { hasEnded, stateGroup } from "../../ui/jobStates";
+import { hasEnded } from "../../ui/jobStates";
+import { stateWord } from "../../ui/stateWord";
 import { Elapsed } from "../../ui/Moment";
 import { StateMark } from "../../ui/StateMark";
 import { ArrayCounts } from "../ArrayCells";
@@ -58,5 +59,5 @@ export function JobHead({ cluster, job }: { cluster: string; job: JobWithCost })
 /** What is said when it changes: the state, or the tasks of an array; null until these are known. */
 function said(job: JobWithCost, array: ArraySummary | null | undefined): string | null {
   if (array === undefined) return null;
-  return array === null ? text(`ui.states.${stateGroup(job.state)}`) : summaryText(array);
+  return array === null ? stateWord(job.state) : summaryText(array);
 }

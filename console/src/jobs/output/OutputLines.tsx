@@ -83,6 +83,10 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     else if (lastShown > rows.length - NEAR_LINES) void store.later();
   }, [store, following, firstShown, lastShown, rows, version]);
 
+  function touch(): void {
+    touched.current = true;
+  }
+
   function scrolled(): void {
     const element = scroller.current;
     if (element === null) return;
@@ -101,7 +105,10 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
         ref={scroller}
         className={classes.scroller}
         onScroll={scrolled}
-        {...Object.fromEntries(TOUCHES.map((name) => [name, () => (touched.current = true)]))}
+        onWheel={touch}
+        onTouchMove={touch}
+        onKeyDown={touch}
+        onPointerDown={touch}
         tabIndex={0}
         role="log"
         aria-live="off"
@@ -131,9 +138,6 @@ export function OutputLines({ ref, store, wrap, find, current, following, setFol
     </>
   );
 }
-
-/** What a person scrolls by. */
-const TOUCHES = ["onWheel", "onTouchMove", "onKeyDown", "onPointerDown"] as const;
 
 /** Which lines are in the page, where not all of them are: a reader comes to their end without a sign of more. */
 function shownLines({ rows, size }: OutputStore, first: number, last: number): string {

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { REST_MS, sayNewLines } from "./useNewLines";
+import { PAUSE_MS } from "../../ui/changeAnnouncer";
+import { sayNewLines } from "./useNewLines";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -14,7 +15,7 @@ test("lines that come are told by their number, and not more often than every 10
     vi.advanceTimersByTime(1_000);
   }
 
-  expect(REST_MS).toBe(10_000);
+  expect(PAUSE_MS).toBe(10_000);
   expect(said).toEqual([10, 10]);
 });
 
@@ -22,10 +23,10 @@ test("nothing is told where no line came, and nothing any more once it is stoppe
   const store = { linesCame: 0 };
   const said: number[] = [];
   const stop = sayNewLines(store, (lines) => said.push(lines));
-  vi.advanceTimersByTime(3 * REST_MS);
+  vi.advanceTimersByTime(3 * PAUSE_MS);
   store.linesCame = 5;
   stop();
-  vi.advanceTimersByTime(3 * REST_MS);
+  vi.advanceTimersByTime(3 * PAUSE_MS);
 
   expect(said).toEqual([]);
 });

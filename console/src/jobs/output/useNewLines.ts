@@ -6,11 +6,9 @@
 import { useEffect } from "react";
 import { text } from "../../texts";
 import { announce } from "../../ui/announcements";
+import { PAUSE_MS } from "../../ui/changeAnnouncer";
 import { count } from "../../ui/format";
 import type { OutputStore } from "./store";
-
-/** The least time between two messages. */
-export const REST_MS = 10_000;
 
 /** Says now and then how many lines came since, until it is stopped; nothing where none came. */
 export function sayNewLines(store: Pick<OutputStore, "linesCame">, say: (lines: number) => void): () => void {
@@ -19,7 +17,7 @@ export function sayNewLines(store: Pick<OutputStore, "linesCame">, say: (lines: 
     const lines = store.linesCame - told;
     told = store.linesCame;
     if (lines > 0) say(lines);
-  }, REST_MS);
+  }, PAUSE_MS);
   return () => clearInterval(timer);
 }
 

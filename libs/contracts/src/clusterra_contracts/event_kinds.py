@@ -170,6 +170,13 @@ _OF_ADMIN_FAMILY: Mapping[str, Mapping[str, Any]] = {
     "scim": {"subject": f"{_SOME_ID}{_SOME_ID}"},
 }
 """What administrative actions are about, by the family of the kind."""
+_SERVICES: Mapping[str, str] = {
+    **dict.fromkeys(("JobFact", "JobActionFact", "NodeFact", "ConditionFact"), "proxy"),
+    **dict.fromkeys(("WorkerFact", "MisclassifiedFact"), "edge-agent"),
+    **dict.fromkeys(("PriceFact", "webhook.disabled", "webhook.test"), "events"),
+    "ScaleFact": "scaler",
+}
+"""The services that publish the facts of a model or of a kind. The gateway publishes all others."""
 _OF_KIND: Mapping[str, Mapping[str, Any]] = {
     "job.submitted": {"state": "PENDING"},
     "job.requeued": {"state": "PENDING", "restarts": 1},
@@ -208,4 +215,5 @@ def example(kind: str) -> Event:
     model = fact_model(kind).__name__
     about = _OF_ADMIN_FAMILY[kind.partition(".")[0]] if model == "AdminFact" else {}
     fact = _FACT.validate_python({"kind": kind, **_FIELDS[model], **about, **_OF_KIND.get(kind, {})})
-    return event_of("clusterra", ClusterRef(tenant="acme", cluster="c1"), fact, version="1772366400.0", time=_AT)
+    service = _SERVICES.get(kind) or _SERVICES.get(fact_model(kind).__name__, "gateway")
+    return event_of(service, ClusterRef(tenant="acme", cluster="c1"), fact, version="1772366400.0", time=_AT)

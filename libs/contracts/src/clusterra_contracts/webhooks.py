@@ -3,6 +3,7 @@
 The program at the URL is the receiver. An event that is sent to a webhook is a delivery, and each request an attempt.
 """
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -29,6 +30,10 @@ class WebhookSecret(Wire):
     text: SecretText = Field(repr=False)
     valid_until: Moment | None = None
     """Of an old secret: until when deliveries are signed with it, too."""
+
+    def is_valid(self, at: datetime) -> bool:
+        """Whether deliveries are signed with it at a time."""
+        return self.valid_until is None or at < self.valid_until
 
 
 class DeliverFrom(Wire):

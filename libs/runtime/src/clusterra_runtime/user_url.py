@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from clusterra_contracts.webhooks import MAX_URL_CHARACTERS
 
-from clusterra_runtime.outbound import NOT_PUBLIC, AddressRefused, Network, Outbound, Resolver, resolve
+from clusterra_runtime.outbound import NOT_PUBLIC, Network, Outbound, Resolver, resolve
 
 type Scheme = Literal["https", "http"]
 
@@ -61,8 +61,11 @@ class UserUrl:
         return f"UserUrl({self.scheme})"
 
 
-def user_url(text: str) -> UserUrl:
-    """The parts of a URL that a user chose. Raises UrlRefused."""
+def user_url(text: str, *, plain_http: bool = False) -> UserUrl:
+    """The parts of a URL that a user chose. Raises UrlRefused.
+
+    `plain_http`: whether the installation allows networks that may be called without TLS.
+    """
     if len(text) > MAX_URL_CHARACTERS:
         raise UrlRefused(f"the URL has more than {MAX_URL_CHARACTERS} characters")
     if not text.isascii() or not text.isprintable() or " " in text or "\\" in text:
@@ -70,7 +73,7 @@ def user_url(text: str) -> UserUrl:
     if (whole := _URL.fullmatch(text)) is None:
         raise UrlRefused("it is not a URL such as https://hooks.example.com/path, without a fragment (#)")
     scheme = whole["scheme"].lower()
-    if scheme not in _DEFAULT_PORTS:
+    if scheme not in _DEFAULT_PORTS or (scheme == "http" and not plain_http):
         raise UrlRefused(HTTPS_ONLY)
     if "@" in whole["authority"]:
         raise UrlRefused("the URL must have no user and no password before its host")
@@ -90,21 +93,6 @@ def outbound_of(scheme: Scheme, allowed: tuple[Network, ...], resolver: Resolver
     """Which IP addresses the URLs of a scheme may lead to: public ones by https alone, allowed ones by http, too."""
     public = Outbound(allowed, NOT_PUBLIC, resolver, NOT_A_PUBLIC_ADDRESS)
     return public if scheme == "https" else replace(public, closed=_EVERYTHING, refusal=NOT_FOR_PLAIN_HTTP)
-
-
-async def check_user_url(text: str, allowed: tuple[Network, ...], resolver: Resolver = resolve) -> UserUrl:
-    """The parts of a URL that may be called, as far as is known now. Raises UrlRefused.
-
-    A host that cannot be resolved at the moment is let through: each connection checks its address.
-    """
-    url = user_url(text)
-    if url.scheme == "http" and not allowed:
-        raise UrlRefused(HTTPS_ONLY)
-    try:
-        await outbound_of(url.scheme, allowed, resolver).check_url(url.text)
-    except AddressRefused as refused:
-        raise UrlRefused(str(refused)) from None
-    return url
 
 
 def _checked_host(host: str) -> str:

@@ -2,8 +2,8 @@
 
 The partitions of a cluster are ordered by the time of the event and then by its publication. `<cluster>#time` holds all
 events, `<cluster>#subject#<entity>` those of one entity and `<cluster>#kind#<kind>` those of one kind: the wide views,
-which every release writes. The narrow ones came later: `<cluster>#owner#<uid>` has what a person may see who sees only
-what is their own, and `<cluster>#acted` what somebody caused.
+which every release writes. The narrow ones came later: `<cluster>#owner#<uid>` has a person's own events, all that they
+may see who see only their own but what is told to everybody, and `<cluster>#acted` what somebody caused.
 """
 
 from collections.abc import Collection, Iterable

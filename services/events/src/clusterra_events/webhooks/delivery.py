@@ -69,7 +69,7 @@ class Visited:
     """Whether it took long to take one."""
 
 
-def address_of(webhook: Webhook) -> str:
+def digest_of_url(webhook: Webhook) -> str:
     """A digest of a webhook's URL, which itself is kept nowhere else."""
     return hashlib.sha256(webhook.url.encode()).hexdigest()[:16]
 
@@ -105,13 +105,14 @@ class Deliverer:
         # Delivery begins anew at this `deliver_from`, which must be the newest: the copy of the webhook may be old.
         if not known and not await self.is_current(target.tenant, webhook):
             return Visited()
+        # It was set aside when the tenant had no cluster any more. Written anew, it expires no longer.
         if kept.progress is not None and kept.expires:
             try:
                 kept = await self.records.keep(target.tenant, webhook.id, kept.progress, kept)
             except ConditionFailed:
                 return Visited()
         progress = progress_of(kept.progress, webhook.deliver_from)
-        if not progress.is_due(now(), address_of(webhook)):
+        if not progress.is_due(now(), digest_of_url(webhook)):
             return Visited(due_at=progress.next_attempt_at)
         stream = await stream_end(self.client, EVENT.name)
         if not progress.fits(stream):
@@ -163,7 +164,7 @@ class _Visit:
             self._progress = self._progress.skipped(found.sequence, found.stored_at, self._stream)
             return None
         self._sent += 1
-        failing = attempts_of(self._progress, found.sequence, now(), address_of(self._target.webhook))
+        failing = attempts_of(self._progress, found.sequence, now(), digest_of_url(self._target.webhook))
         attempt = await self._by.sender.send(
             self._target.webhook, message_id(ref, event.id), event.model_dump_json().encode()
         )

@@ -39,7 +39,7 @@ class Failing(Record):
     sequence: int
     attempts: Annotated[int, Field(ge=1)]
     first_at: Moment
-    address: str = ""
+    url_digest: str = ""
     """A digest of the URL of the last attempt: another one is tried at once."""
 
 
@@ -74,11 +74,13 @@ class Progress(Record):
             return self.deliver_from_time
         return self.handled_until + timedelta(microseconds=1)
 
-    def is_due(self, at: datetime, address: str) -> bool:
+    def is_due(self, at: datetime, url_digest: str) -> bool:
         """Whether something may be sent at a time, to the URL with this digest."""
-        if self.disabled_reason or self.next_attempt_at is None:
-            return not self.disabled_reason
-        moved = self.failing is not None and self.failing.address != address
+        if self.disabled_reason:
+            return False
+        if self.next_attempt_at is None:
+            return True
+        moved = self.failing is not None and self.failing.url_digest != url_digest
         return moved or is_over(self.next_attempt_at, at)
 
     def fits(self, stream: StreamEnd) -> bool:
@@ -118,12 +120,12 @@ def progress_of(found: Progress | None, deliver_from: DeliverFrom) -> Progress:
     return Progress(deliver_from_id=deliver_from.id, deliver_from_time=deliver_from.time, logged=logged)
 
 
-def attempts_of(progress: Progress, sequence: int, at: datetime, address: str) -> Failing:
+def attempts_of(progress: Progress, sequence: int, at: datetime, url_digest: str) -> Failing:
     """The attempts of an event, with one more that begins at a time, to the URL with this digest."""
     known = progress.failing
     if known is None or known.sequence != sequence:
-        return Failing(sequence=sequence, attempts=1, first_at=at, address=address)
-    return known.model_copy(update={"attempts": known.attempts + 1, "address": address})
+        return Failing(sequence=sequence, attempts=1, first_at=at, url_digest=url_digest)
+    return known.model_copy(update={"attempts": known.attempts + 1, "url_digest": url_digest})
 
 
 def is_over(pause_until: datetime, at: datetime) -> bool:

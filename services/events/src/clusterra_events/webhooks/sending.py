@@ -20,7 +20,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.webhooks import ATTEMPT_SECONDS, Attempt
 from clusterra_contracts.webhooks import Webhook
 from clusterra_runtime.outbound import AddressRefused, Network
-from clusterra_runtime.user_url import HTTPS_ONLY, Scheme, UrlRefused, UserUrl, outbound_of, user_url
+from clusterra_runtime.user_url import Scheme, UrlRefused, UserUrl, outbound_of, user_url
 from prometheus_client import Counter
 from yarl import URL
 
@@ -100,14 +100,12 @@ class Sender:
     async def _outcome(self, webhook: Webhook, message: str, body: bytes) -> tuple[int | None, int, str]:
         """The status and the size of the answer, or what is wrong."""
         try:
-            url = user_url(webhook.url)
+            url = user_url(webhook.url, plain_http="http" in self._sessions)
             headers = {"Content-Type": CONTENT_TYPE, **signed_headers(message, now(), body, webhook.secrets)}
         except (UrlRefused, SecretUnusable) as refused:
             return None, 0, str(refused)
-        if (session := self._sessions.get(url.scheme)) is None:
-            return None, 0, HTTPS_ONLY
         try:
-            return await self._post(session, url, headers, body)
+            return await self._post(self._sessions[url.scheme], url, headers, body)
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
             return None, 0, problem_of(error, self._seconds)
 

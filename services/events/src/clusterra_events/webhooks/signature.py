@@ -26,7 +26,7 @@ def message_id(ref: ClusterRef, event_id: str) -> str:
 def valid_secrets(secrets: Sequence[WebhookSecret], at: datetime) -> tuple[WebhookSecret, ...]:
     """The secrets that sign at a time: the newest always, those before it while they are valid."""
     newest, *older = secrets
-    return newest, *(each for each in older if each.valid_until is None or at < each.valid_until)
+    return newest, *(each for each in older if each.is_valid(at))
 
 
 def signed_headers(message: str, at: datetime, body: bytes, secrets: Sequence[WebhookSecret]) -> dict[str, str]:

@@ -6,7 +6,7 @@ The events service checks to which IP address the host leads, in each connection
 from collections.abc import Collection, Iterable
 
 from clusterra_contracts.events import KINDS
-from clusterra_runtime.user_url import HTTPS_ONLY, UrlRefused, user_url
+from clusterra_runtime.user_url import UrlRefused, user_url
 
 from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
 
@@ -22,11 +22,9 @@ def check_url(url: str, *, plain_http: bool) -> None:
     `plain_http`: whether this installation allows networks to which deliveries go without TLS.
     """
     try:
-        scheme = user_url(url).scheme
+        user_url(url, plain_http=plain_http)
     except UrlRefused as refused:
         raise _wrong("url", str(refused), HINT) from None
-    if scheme != "https" and not plain_http:
-        raise _wrong("url", HTTPS_ONLY, HINT)
 
 
 def check_kinds(kinds: Iterable[str]) -> None:

@@ -36,5 +36,5 @@ def rotated(webhook: Webhook, new: WebhookSecret, at: datetime, overlap: timedel
 
 def old_secret_until(webhook: Webhook, at: datetime) -> datetime | None:
     """Until when the old secret is valid; None if there is none any more."""
-    ends = [each.valid_until for each in webhook.secrets if each.valid_until is not None and each.valid_until > at]
+    ends = [each.valid_until for each in webhook.secrets if each.valid_until is not None and each.is_valid(at)]
     return max(ends, default=None)
