@@ -30,6 +30,7 @@ PAGES = {
     "templates": "/c/main/templates",
     "admin": "/c/main/admin",
 }
+CHARTS = (PAGES["fleet"], PAGES["costs"])
 SUBMIT = "/c/main/submit"
 SCRIPT = """\
 #!/bin/bash
@@ -58,6 +59,9 @@ async def _opened(page: Page, path: str) -> None:
     async with settling(page):
         await page.goto(path)
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    if path in CHARTS:
+        # The scripts of charts come later than the page.
+        await expect(page.locator("main canvas").first).to_be_visible()
 
 
 async def test_all_pages(lab: Stack, person: Person, visitor: Visitor) -> None:

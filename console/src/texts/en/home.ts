@@ -6,7 +6,7 @@ export const home = {
   ended_today: "Ended in the last 24 hours",
   running_all: "All users, running",
   waiting_all: "All users, waiting",
-  ended_today_all: "All users, ended in the last 24 hours",
+  ended_today_all: "All users, ended in 24 h",
   at_least: "at least {{number}}",
   burn_rate: "Your jobs, cost per hour",
   month: "Your jobs, this month",
