@@ -1,4 +1,4 @@
-"""Removes a tenant that is being deleted: first its clusters, then its people, at last itself. A tombstone stays.
+"""Removes a tenant that is being deleted: its webhooks, its clusters, its people, at last itself. A tombstone stays.
 
 The tombstone is the tenant's item without anything but who deleted it and when. It keeps the id from others, and
 expires.
@@ -73,6 +73,8 @@ class TenantRemoval:
             if now() - deletion.since > ABANDONED:
                 await store.delete(Delete(ACCOUNTS, item.key, VersionIs(item.version)))
             return
+        # Before its last cluster: the events service keeps, for a time, what it knows of webhooks that are there.
+        await remove_partition(store, WEBHOOKS, webhooks_partition(tenant_id))
         if await self._clusters_left(tenant_id, deletion):
             return
         if removed := await self._removed(tenant_id):
@@ -109,7 +111,6 @@ class TenantRemoval:
             store, ACCOUNTS, lambda item: item.key.pk != own.pk and _belongs(item, tenant_id, members, kept)
         )
         count += await forget_templates(store, tenant_id)
-        count += await remove_partition(store, WEBHOOKS, webhooks_partition(tenant_id))
         limits = (quotas_partition, quota_uses_partition, budgets_partition, budget_alerts_partition)
         others = (limit_event_key(tenant_id, "any").pk, scim_state_key(tenant_id).pk)
         for partition in (*(each(tenant_id) for each in limits), *others):
