@@ -49,7 +49,7 @@ async def define(kubernetes: Kubernetes, files: Collection[Path]) -> None:
             raise
         return True
 
-    await until(established, seconds=60, what="the definitions to be in force", every=0.1)
+    await until(established, seconds=240, what="the definitions to be in force", every=0.1)
 
 
 async def undefine(kubernetes: Kubernetes, files: Collection[Path]) -> None:

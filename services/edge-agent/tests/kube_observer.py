@@ -36,7 +36,7 @@ class Observer:
             self.notifications += 1
 
     async def until(self, fits: Callable[[EdgeStatus], object], what: str) -> EdgeStatus:
-        await until(lambda: fits(self.status()), seconds=60, what=what, every=0.02)
+        await until(lambda: fits(self.status()), seconds=240, what=what, every=0.02)
         return self.status()
 
 

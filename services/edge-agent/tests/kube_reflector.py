@@ -36,7 +36,7 @@ async def followed(api: Api) -> AsyncIterator[tuple[Reflector[Pod], Changes]]:
     reflector = Reflector(api, Collection.pods(api.namespace, SHAPE_LABEL), changes.report, lambda: None)
     running = asyncio.create_task(reflector.run())
     try:
-        await until(lambda: reflector.following, seconds=60, what="the first list")
+        await until(lambda: reflector.following, seconds=240, what="the first list")
         yield reflector, changes
     finally:
         running.cancel()

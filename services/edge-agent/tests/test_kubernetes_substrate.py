@@ -46,7 +46,7 @@ class Edge:
     async def until_published(self, kind: str, *names: str) -> None:
         await until(
             lambda: {fact.worker for fact in self.facts if fact.kind == kind} >= set(names),
-            seconds=60,
+            seconds=240,
             what=f"{kind} of {names}",
         )
 
@@ -115,7 +115,7 @@ async def test_a_victim_is_removed_despite_a_pending_and_an_unready_pod(edge: Ed
         async def one_waits() -> bool:
             return any("Insufficient cpu" in worker.reason for worker in (await agent.workers() or {}).values())
 
-        await until(one_waits, seconds=60, what="a pod without a node", every=0.05)
+        await until(one_waits, seconds=240, what="a pod without a node", every=0.05)
         await edge.workers.set_status(unready, "Running", ready=False)
         agent.desire(3, 3, [victim])
 
@@ -123,7 +123,7 @@ async def test_a_victim_is_removed_despite_a_pending_and_an_unready_pod(edge: Ed
             workers = await agent.workers() or {}
             return victim not in workers and len(workers) == 3 and workers[busy].phase == "running"
 
-        await until(victim_gone, seconds=60, what="only the victim to be removed", every=0.05)
+        await until(victim_gone, seconds=240, what="only the victim to be removed", every=0.05)
         assert {unready, busy} <= (await agent.workers() or {}).keys()
         await edge.until_published("worker.stopped", victim)
         await agent.applied(3)
@@ -140,7 +140,7 @@ async def test_pending_pods_that_are_no_longer_desired_are_removed(edge: Edge) -
             phases = Counter(worker.phase for worker in (await agent.workers() or {}).values())
             return phases == {"running": 3, "booting": 3}
 
-        await until(three_wait, seconds=60, what="three pods without a node", every=0.05)
+        await until(three_wait, seconds=240, what="three pods without a node", every=0.05)
         agent.desire(2, 3)
         names = await agent.running(3)
     assert edge.fact_kinds(*names) == {key: ["worker.started"] for key in names}
@@ -154,7 +154,7 @@ async def test_a_victim_that_is_desired_again_stays(edge: Edge) -> None:
         await edge.workers.kubectl("annotate", "pod", names[0], "controller.kubernetes.io/pod-deletion-cost=-1000")
         # The state left by an agent that was killed after it had marked a victim.
         agent.desire(2, 2)
-        await until(lambda: _unmarked(edge), seconds=60, what="the mark to be removed", every=0.05)
+        await until(lambda: _unmarked(edge), seconds=240, what="the mark to be removed", every=0.05)
 
         agent.desire(3, 1, [names[1]])
 
@@ -171,7 +171,7 @@ async def test_replicas_set_by_others_are_reset_and_the_lost_worker_is_reported(
         agent.desire(1, 3)
         names = await agent.running(3)
         await edge.workers.kubectl("scale", "deployment", f"slurmd-{SHAPE}", "--replicas=2")
-        await until(lambda: _lost(edge), seconds=60, what="the lost worker to be reported")
+        await until(lambda: _lost(edge), seconds=240, what="the lost worker to be reported")
         await agent.running(3)
     assert await edge.workers.replicas() == 3
 
@@ -209,9 +209,9 @@ async def test_a_misclassified_node_is_reported_once_per_pod(edge: Edge) -> None
             await edge.workers.set_status(name, "Running", ready=False, **state)
             restarted = "lastState" in state
             observed = partial(_is_misclassified, agent, name, restarted=restarted)
-            await until(observed, seconds=60, what="the misclassification")
+            await until(observed, seconds=240, what="the misclassification")
 
-        await until(lambda: agent.misclassified, seconds=60, what="the fact")
+        await until(lambda: agent.misclassified, seconds=240, what="the fact")
 
         assert agent.misclassified == [
             MisclassifiedFact(
@@ -224,7 +224,7 @@ async def test_a_misclassified_node_is_reported_once_per_pod(edge: Edge) -> None
     async with edge.agent() as agent:
         await until(
             lambda: _is_misclassified(agent, name, restarted=True),
-            seconds=60,
+            seconds=240,
             what="the misclassification to be observed again",
         )
         await edge.workers.kubectl("delete", "pod", name, "--wait=true")
@@ -311,11 +311,11 @@ async def test_an_unregistered_worker_that_serves_while_the_agent_is_held_up_sta
         agent.desire(1, 1)
         [name] = await agent.running(1)
         await edge.workers.set_status(name, "Running", ready=False)
-        await until(lambda: _has_phase(agent, name, "booting"), seconds=60, what="the booting worker", every=0.05)
+        await until(lambda: _has_phase(agent, name, "booting"), seconds=240, what="the booting worker", every=0.05)
 
         async def slurmd_serves() -> None:
             await edge.workers.set_status(name, "Running", ready=True)
-            await until(lambda: _has_phase(agent, name, "running"), seconds=60, what="the running worker", every=0.05)
+            await until(lambda: _has_phase(agent, name, "running"), seconds=240, what="the running worker", every=0.05)
 
         agent.held_up = slurmd_serves
         # The ReplicaSet replaces a pod that is deleted by name.

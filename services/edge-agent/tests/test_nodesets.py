@@ -123,7 +123,7 @@ class Edge:
         async def reached() -> bool:
             return await self.replicas() == wanted
 
-        await until(reached, seconds=60, what=f"{wanted} replicas", every=0.1)
+        await until(reached, seconds=240, what=f"{wanted} replicas", every=0.1)
 
     async def active(self, name: str = "w") -> list[int]:
         listed = await self.workers.kubectl("get", "nodesetpowerstates", name, "--output=json")
@@ -146,7 +146,7 @@ class Edge:
     async def until_published(self, kinds: Collection[str], *names: str) -> None:
         await until(
             lambda: {fact.worker for fact in self.facts if fact.kind in kinds} >= set(names),
-            seconds=60,
+            seconds=240,
             what=f"{kinds} of {names}",
         )
 
@@ -227,7 +227,7 @@ async def test_a_reused_name_is_another_worker(edge: Edge) -> None:
         assert await agent.running(2) == ["w-0", "w-1"]
 
         await until(
-            lambda: len(edge.fact_kinds("w-0")["w-0"]) == 3, seconds=60, what="the second start to be published"
+            lambda: len(edge.fact_kinds("w-0")["w-0"]) == 3, seconds=240, what="the second start to be published"
         )
         await agent.applied(3)
 
@@ -246,7 +246,7 @@ async def test_replicas_set_by_others_are_reset_and_the_lost_worker_is_reported(
         await agent.applied(1)
     # Without an agent the replicas cannot be reset in time.
     await edge.scale_as_others_do(2)
-    await until(lambda: _is_removed(edge, "w-2"), seconds=60, what="a worker to be removed", every=0.1)
+    await until(lambda: _is_removed(edge, "w-2"), seconds=240, what="a worker to be removed", every=0.1)
     async with edge.agent() as agent:
         await edge.until_published(ENDS, "w-2")
         agent.desire(2, 3)
@@ -270,7 +270,9 @@ async def test_a_failed_pod_is_reported_and_replaced_by_its_operator(edge: Edge)
         await edge.until_published(["worker.started"], "w-0")
         await edge.workers.set_status("w-0", "Failed", ready=False)
 
-        await until(lambda: len(edge.fact_kinds("w-0")["w-0"]) == 3, seconds=60, what="the replacement to be published")
+        await until(
+            lambda: len(edge.fact_kinds("w-0")["w-0"]) == 3, seconds=240, what="the replacement to be published"
+        )
 
         assert await agent.running(1) == ["w-0"]
 
@@ -286,10 +288,10 @@ async def test_a_running_cluster_is_attached_by_a_label(edge: Edge) -> None:
             if edge.kind is SLINKY:
                 await edge.patch_nodeset(name=name, replicas=2)
             else:
-                await until(partial(_has_power_state, edge, name), seconds=60, what="the NodeSetPowerState", every=0.1)
+                await until(partial(_has_power_state, edge, name), seconds=240, what="the NodeSetPowerState", every=0.1)
                 patch = json.dumps({"spec": {"activeNodes": [0, 1]}})
                 await edge.workers.kubectl("patch", "nodesetpowerstates", name, "--type=merge", f"--patch={patch}")
-        await until(lambda: _pods(edge, 4), seconds=60, what="the workers", every=0.1)
+        await until(lambda: _pods(edge, 4), seconds=240, what="the workers", every=0.1)
         assert await agent.running(0, SHAPE) == [], "no NodeSet is labelled"
 
         agent.desire(1, 1, ["gpu-0"])
@@ -338,7 +340,7 @@ async def test_a_victim_is_removed_despite_a_pending_and_an_unready_pod(edge: Ed
         agent.desire(1, 3)
         unready, victim, busy = await agent.running(3)
         agent.desire(2, 4)
-        await until(lambda: _has_pending_pod(agent), seconds=60, what="a pod without a node", every=0.05)
+        await until(lambda: _has_pending_pod(agent), seconds=240, what="a pod without a node", every=0.05)
         await edge.workers.set_status(unready, "Running", ready=False)
         agent.desire(3, 3, [victim])
         await edge.until_published(["worker.stopped"], victim)
@@ -443,7 +445,7 @@ async def test_the_ordinal_of_a_running_worker_is_restored(edge: Edge) -> None:
         await agent.running(3)
         async with edge.operator.lock:
             await edge.activate(0, 2)
-            await until(lambda: _is_active(edge, 0, 1, 2), seconds=60, what="the ordinal to be restored", every=0.05)
+            await until(lambda: _is_active(edge, 0, 1, 2), seconds=240, what="the ordinal to be restored", every=0.05)
 
         assert await agent.running(3) == ["w-0", "w-1", "w-2"]
 
