@@ -2354,6 +2354,25 @@ export interface components {
             /** @constant */
             client_id: "clusterra-cli";
         };
+        DigestFact: {
+            /** @constant */
+            kind?: "job.digest";
+            job_id: string;
+            name: string;
+            user: string;
+            uid: number;
+            number: number;
+            counts: {
+                [key: string]: number;
+            };
+            totals: {
+                [key: string]: number;
+            };
+            failed_tasks?: string[];
+            tasks_left?: number | null;
+            since: string;
+            until: string;
+        };
         DryRender: {
             id: string;
             version: number | null;
@@ -2388,7 +2407,7 @@ export interface components {
             time: string;
             /** @constant */
             datacontenttype?: "application/json";
-            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["SessionFact"] | components["schemas"]["RunFact"] | components["schemas"]["NewerFact"];
+            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["DigestFact"] | components["schemas"]["SessionFact"] | components["schemas"]["RunFact"] | components["schemas"]["NewerFact"];
         };
         EventPage: {
             events: components["schemas"]["Event"][];
@@ -4373,6 +4392,7 @@ export type Deliveries = components['schemas']['Deliveries'];
 export type DeliveryView = components['schemas']['DeliveryView'];
 export type DeviceAnswer = components['schemas']['DeviceAnswer'];
 export type DeviceGrant = components['schemas']['DeviceGrant'];
+export type DigestFact = components['schemas']['DigestFact'];
 export type DryRender = components['schemas']['DryRender'];
 export type EntryTicket = components['schemas']['EntryTicket'];
 export type EstimatedCost = components['schemas']['EstimatedCost'];

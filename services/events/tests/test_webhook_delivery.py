@@ -20,7 +20,7 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.webhooks import WebhookSecret
 from clusterra_events.webhooks import delivery, progress, sweep
 from clusterra_events.webhooks.delivery import Target, Visited
-from clusterra_events.webhooks.sending import MAX_ANSWER_BYTES, Sender
+from clusterra_events.webhooks.sending import MAX_ANSWER_BYTES, StandardSender
 from clusterra_events.webhooks.state_table import DELIVERIES
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer, nats_server
@@ -116,7 +116,7 @@ async def test_dead_receivers_delay_no_other(acme: World, monkeypatch: pytest.Mo
     async with (
         receiver(never) as dead,
         receiver() as alive,
-        acme.delivering(Sender(LOOPBACK, seconds=600)),
+        acme.delivering(StandardSender(LOOPBACK, seconds=600)),
     ):
         for _ in range(dead_webhooks):
             await acme.put(webhook_at(dead.url))

@@ -23,6 +23,9 @@ MEANINGS: Mapping[str, str] = {
     "job.cancelled": "A job or task was cancelled.",
     "job.timeout": "A job or task reached its time limit.",
     "job.staged": "The files of a job were copied in before its start, or out after its end.",
+    "job.digest": (
+        "How the tasks of an array went since the digest before. Only webhooks and mails that digest arrays get it."
+    ),
     "action.hold": "Somebody held a job: it does not start until it is released.",
     "action.release": "Somebody released a held job.",
     "action.requeue": "Somebody put a job back into the queue, to start again.",
@@ -150,6 +153,17 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
     },
     "FileFact": {"actor": "ada", "uid": 20001, "paths": ("data/reads.fastq",)},
     "StagingFact": {**_OF_JOB, "direction": "in", "state": "done", "files": 2, "bytes": 1_048_576},
+    "DigestFact": {
+        **_OF_JOB,
+        "job_id": "42",
+        "number": 1,
+        "counts": {"job.completed": 997, "job.failed": 2},
+        "totals": {"job.completed": 997, "job.failed": 3},
+        "failed_tasks": ("42_7", "42_12"),
+        "tasks_left": 0,
+        "since": _AT,
+        "until": _AT,
+    },
     "SessionFact": _OF_JOB,
     "RunFact": {"run_id": "5251b878", "name": "assembly", "user": "ada", "uid": 20001},
 }

@@ -35,6 +35,7 @@ ScaleKind = Literal["scale.decided"]
 ConditionKind = Literal["cluster.degraded", "cluster.recovered"]
 FileKind = Literal["file.deleted", "file.renamed", "file.copied"]
 StagingKind = Literal["job.staged"]
+DigestKind = Literal["job.digest"]
 SessionKind = Literal["session.ready"]
 RunKind = Literal["run.started", "run.resumed", "run.completed", "run.failed", "run.cancelled"]
 AdminKind = Literal[
@@ -324,6 +325,35 @@ class StagingFact(Wire):
     failed_files: Annotated[int, Field(ge=0)] = 0
 
 
+MAX_DIGEST_TASKS = 20
+"""The most tasks that a digest names."""
+
+
+class DigestFact(Wire):
+    """How the tasks of an array went since the digest before. It is made for a delivery: no stream holds it."""
+
+    kind: DigestKind = "job.digest"
+    job_id: JobId
+    """The array."""
+    name: str
+    user: str
+    uid: int
+    number: Annotated[int, Field(ge=1)]
+    """1 for the first digest of the array."""
+    counts: Annotated[dict[str, int], Field(max_length=20)]
+    """How many events of each kind, such as `job.completed`, there were since the digest before."""
+    totals: Annotated[dict[str, int], Field(max_length=20)]
+    """The same since the first digest, and with the failure that was told at once."""
+    failed_tasks: Annotated[tuple[JobId, ...], Field(max_length=MAX_DIGEST_TASKS), FailFast()] = ()
+    """The first of the tasks that failed or reached their time limit since the digest before."""
+    tasks_left: Annotated[int, Field(ge=0)] | None = None
+    """How many tasks had not ended, as Slurm had it at the last of these events; None where nobody knows."""
+    since: PastMoment
+    """The time of the first of these events."""
+    until: PastMoment
+    """The time of the last one."""
+
+
 class SessionFact(Wire):
     """The server of an interactive session takes connections for the first time: its page can be opened."""
 
@@ -372,6 +402,7 @@ _FACTS = (
     BudgetFact,
     FileFact,
     StagingFact,
+    DigestFact,
     SessionFact,
     RunFact,
 )
@@ -400,6 +431,7 @@ Fact = Annotated[
     | Annotated[BudgetFact, Tag("BudgetFact")]
     | Annotated[FileFact, Tag("FileFact")]
     | Annotated[StagingFact, Tag("StagingFact")]
+    | Annotated[DigestFact, Tag("DigestFact")]
     | Annotated[SessionFact, Tag("SessionFact")]
     | Annotated[RunFact, Tag("RunFact")]
     | Annotated[NewerFact, Tag("NewerFact")],
@@ -440,7 +472,7 @@ def fact_model(kind: str) -> type[Wire]:
 def entity(fact: Fact) -> str:
     """The id of the entity that a fact is about. Raises ValueError for a fact of a newer release."""
     match fact:
-        case JobFact() | JobActionFact() | StagingFact() | SessionFact():
+        case JobFact() | JobActionFact() | StagingFact() | DigestFact() | SessionFact():
             return fact.job_id
         case RunFact():
             return fact.run_id

@@ -43,6 +43,14 @@ class DeliverFrom(Wire):
     time: Moment
 
 
+WebhookFormat = Literal["standard", "slack", "eventbridge"]
+"""What the receiver is, and so the form of each request: a program of the tenant's, which gets the event signed as
+Standard Webhooks says; Slack; Amazon EventBridge."""
+ArrayDelivery = Literal["tasks", "digest"]
+"""How the tasks of an array are told: `tasks`: each with its own events. `digest`: the first failure at once, and all
+the others counted in events `job.digest`."""
+
+
 class Webhook(Wire):
     """The record of a webhook. The gateway alone writes it; the events service reads it, and delivers."""
 
@@ -56,6 +64,8 @@ class Webhook(Wire):
     """An event must be of one of these clusters; empty: of any cluster of the tenant."""
     users: Annotated[tuple[UserName, ...], Field(max_length=100)] = ()
     """An event must be about a job, a run or a session of one of these users; empty: about anything."""
+    format: Annotated[WebhookFormat, Field(exclude_if=lambda each: each == "standard")] = "standard"
+    arrays: Annotated[ArrayDelivery, Field(exclude_if=lambda each: each == "tasks")] = "tasks"
     secrets: Annotated[tuple[WebhookSecret, ...], Field(min_length=1, max_length=MAX_SECRETS)] = Field(repr=False)
     """The newest first."""
     enabled: bool = True

@@ -31,7 +31,7 @@ from clusterra_events.ledger.service import Ledger
 from clusterra_events.progress import ArchiveProgress
 from clusterra_events.settings import Settings
 from clusterra_events.tables import TABLES
-from clusterra_events.webhooks.sending import Sender
+from clusterra_events.webhooks.sending import StandardSender
 from clusterra_events.webhooks.service import Webhooks
 from clusterra_events.whole_views import WholeViews
 
@@ -49,7 +49,7 @@ async def app(service: Service) -> AsyncIterator[None]:
     assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no other settings
     async with (
         DynamoDBStore(table_prefix=settings.table_prefix) as store,
-        Sender(settings.webhook_networks) as sender,
+        StandardSender(settings.webhook_networks) as sender,
     ):
         tables = RequiredTables(store, *tables_of(TABLES))
         service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)

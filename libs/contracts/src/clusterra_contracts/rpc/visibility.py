@@ -2,6 +2,7 @@
 
 from clusterra_contracts.events import (
     AdminFact,
+    DigestFact,
     Fact,
     FileFact,
     JobActionFact,
@@ -12,7 +13,7 @@ from clusterra_contracts.events import (
 )
 from clusterra_contracts.rpc.slurm import Viewer
 
-_OfJob = JobFact | JobActionFact | StagingFact | SessionFact | RunFact
+_OfJob = JobFact | JobActionFact | StagingFact | DigestFact | SessionFact | RunFact
 
 
 TOLD_TO_ALL: frozenset[str] = frozenset({"cluster.paused", "cluster.resumed"})

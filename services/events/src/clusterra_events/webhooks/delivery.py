@@ -33,7 +33,7 @@ from clusterra_events.webhooks.progress import (
     progress_of,
 )
 from clusterra_events.webhooks.reading import Found, Pages
-from clusterra_events.webhooks.sending import Sender
+from clusterra_events.webhooks.sender import Sender
 from clusterra_events.webhooks.signature import message_id
 from clusterra_events.webhooks.state_table import DeliveryRecords, Kept
 
@@ -165,9 +165,7 @@ class _Visit:
             return None
         self._sent += 1
         failing = attempts_of(self._progress, found.sequence, now(), digest_of_url(self._target.webhook))
-        attempt = await self._by.sender.send(
-            self._target.webhook, message_id(ref, event.id), event.model_dump_json().encode()
-        )
+        attempt = await self._by.sender.send(self._target.webhook, ref, event)
         self._slow = self._slow or attempt.seconds > SLOW_SECONDS
         at, number = now(), self._progress.logged
         outcome: Outcome = "delivered"

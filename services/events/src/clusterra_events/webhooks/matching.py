@@ -1,9 +1,18 @@
 """Which events a webhook gets."""
 
-from clusterra_contracts.events import Event, Fact, JobActionFact, JobFact, RunFact, SessionFact, StagingFact
+from clusterra_contracts.events import (
+    DigestFact,
+    Event,
+    Fact,
+    JobActionFact,
+    JobFact,
+    RunFact,
+    SessionFact,
+    StagingFact,
+)
 from clusterra_contracts.webhooks import Webhook
 
-_OfSomebody = JobFact | JobActionFact | StagingFact | SessionFact | RunFact
+_OfSomebody = JobFact | JobActionFact | StagingFact | DigestFact | SessionFact | RunFact
 
 
 def concerns(webhook: Webhook, cluster: str, event: Event) -> bool:

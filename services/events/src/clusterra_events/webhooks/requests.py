@@ -17,8 +17,7 @@ from nats.aio.subscription import Subscription
 
 from clusterra_events.webhooks.definitions import stored_webhook
 from clusterra_events.webhooks.progress import Progress, progress_of
-from clusterra_events.webhooks.sending import Sender
-from clusterra_events.webhooks.signature import message_id
+from clusterra_events.webhooks.sender import Sender
 from clusterra_events.webhooks.state_table import MOST_ENTRIES, DeliveryRecords
 
 SERVICE = "events"
@@ -55,8 +54,7 @@ class WebhookRequests:
         cluster = ClusterRef(tenant=ref.tenant, cluster=own[0] if own else NO_CLUSTER)
         fact = AdminFact(kind="webhook.test", actor=SERVICE, subject=request.webhook.id)
         event = event_of(SERVICE, cluster, fact, version=secrets.token_hex(8), time=now())
-        body = event.model_dump_json().encode()
-        return await self._sender.send(request.webhook, message_id(cluster, event.id), body)
+        return await self._sender.send(request.webhook, cluster, event)
 
     async def read(self, ref: TenantRef, request: ReadDeliveries) -> DeliveryPage:
         """One page of the delivery log, and the state of the webhook. Raises RpcFailed (`invalid`), StoreError."""

@@ -16,7 +16,8 @@ from typing import Self
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
-from clusterra_contracts.identity import now
+from clusterra_contracts.events import Event
+from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.webhooks import ATTEMPT_SECONDS, Attempt
 from clusterra_contracts.webhooks import Webhook
 from clusterra_runtime.outbound import AddressRefused, Network
@@ -26,7 +27,7 @@ from yarl import URL
 
 from clusterra_events.webhooks.bounded_answer import BoundedAnswer
 from clusterra_events.webhooks.resolving import OwnThreads
-from clusterra_events.webhooks.signature import SecretUnusable, signed_headers
+from clusterra_events.webhooks.signature import SecretUnusable, message_id, signed_headers
 
 MAX_ANSWER_BYTES = 16 * 1024
 CONNECTIONS = 96
@@ -37,7 +38,7 @@ USER_AGENT = "Clusterra-Webhooks/1"
 ATTEMPTS = Counter("clusterra_webhook_attempts_total", "Events sent to webhooks, by outcome", ("outcome",))
 
 
-class Sender:
+class StandardSender:
     """Sends signed events. One for all webhooks of a process; use it as a context."""
 
     def __init__(
@@ -83,10 +84,11 @@ class Sender:
             trust_env=False,
         )
 
-    async def send(self, webhook: Webhook, message: str, body: bytes) -> Attempt:
-        """Send the body of an event once. Whatever goes wrong is in the attempt."""
+    async def send(self, webhook: Webhook, ref: ClusterRef, event: Event) -> Attempt:
+        """Send an event of a cluster once. Whatever goes wrong is in the attempt."""
         began = time.monotonic()
-        status, size, problem = await self._outcome(webhook, message, body)
+        body = event.model_dump_json().encode()
+        status, size, problem = await self._outcome(webhook, message_id(ref, event.id), body)
         delivered = status is not None and 200 <= status < 300
         ATTEMPTS.labels("delivered" if delivered else "refused" if status is not None else "unanswered").inc()
         return Attempt(

@@ -15,7 +15,7 @@ from clusterra_events.webhooks.definitions import Definitions
 from clusterra_events.webhooks.delivery import Deliverer, Target
 from clusterra_events.webhooks.forgetting import Forgetting
 from clusterra_events.webhooks.requests import SERVICE, WebhookRequests
-from clusterra_events.webhooks.sending import Sender
+from clusterra_events.webhooks.sender import Sender
 from clusterra_events.webhooks.state_table import DeliveryRecords
 from clusterra_events.webhooks.sweep import DIVISION, SHARDS, WebhookSweep
 
