@@ -36,7 +36,13 @@ class Edge:
         await self.workers.deploy(shape, nodeSelector={"size": "big"})
 
     async def deploy_on_little_node(self, shape: str = SHAPE) -> None:
-        """On a node that fits three workers."""
+        """On a node that fits three workers, once those of earlier tests are gone from it."""
+        selector = "--field-selector=spec.nodeName=little-0"
+
+        async def empty() -> bool:
+            return not await self.workers.kubernetes.kubectl("get", "pods", "-A", selector, "--output=name")
+
+        await until(empty, seconds=240, what="a little node without pods of earlier tests", every=0.2)
         await self.workers.deploy(shape, nodeSelector={"size": "little"}, containers=[ONE_CPU])
 
     def fact_kinds(self, *names: str) -> dict[str, list[str]]:
