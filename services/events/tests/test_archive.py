@@ -429,7 +429,7 @@ async def test_pages_of_a_position_have_no_later_event_but_those_of_an_earlier_s
         await archive.keep(Subject("event", ACME, each.kind), again, number)
     for number, each in enumerate(told[5:], start=6):
         await archive.keep(Subject("event", ACME, each.kind), each, number)
-    bound = Bound(position=12, stream_created=START + timedelta(seconds=5))
+    bound = Bound(position=12, counts_from=START + timedelta(seconds=5))
 
     found: list[Event] = []
     request = ReadHistory(complete_to=12, newest_first=newest_first, limit=3)
@@ -446,6 +446,21 @@ async def test_pages_of_a_position_have_no_later_event_but_those_of_an_earlier_s
     assert sorted(each.subject for each in found) == sorted(
         [*(f"n{number}" for number in range(5)), *(f"n{number}" for number in range(12))]
     )
+
+
+async def test_pages_of_a_position_have_no_event_that_happened_before_its_stream_and_was_published_later(
+    archive: Archive,
+) -> None:
+    """A stream that is numbered by time was made at second 5, and has told since what happened before."""
+    told = [event(node("node.down", f"n{number}"), seconds=number) for number in range(9)]
+    for number, each in enumerate(told[:4], start=100):
+        await archive.keep(Subject("event", ACME, each.kind), each, number)
+    for number, each in enumerate(told[4:], start=1000):
+        await archive.keep(Subject("event", ACME, each.kind), each, number)
+
+    page = await archive.read(ACME, ReadHistory(complete_to=999), Bound(position=999))
+
+    assert list(page.events) == told[:4]
 
 
 async def test_a_cursor_of_pages_without_a_position_continues_without_one(archive: Archive) -> None:

@@ -1,5 +1,6 @@
 """The topology: created, corrected and checked against a real server."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,25 @@ async def test_apply_corrects_and_reports_foreign_changes(server: NatsServer) ->
         event = await request(client, "STREAM.INFO.EVENT")
 
         assert event["config"]["metadata"]["team"] == "ops"
+
+
+async def test_a_stream_of_events_that_is_made_again_has_no_sequence_of_the_one_before(tmp_path: Path) -> None:
+    async with nats_server(tmp_path) as server, connected(ServiceSettings(nats_url=server.url)) as client:
+        js = client.jetstream()
+        sequences = list[int]()
+        for _ in range(3):
+            # Replicas of the job that applies the topology may run at once.
+            await asyncio.gather(*(topology.apply(client) for _ in range(4)))
+            for _ in range(20):
+                sequences.append((await js.publish("event.acme.main.node.down", b"x")).seq)
+            await server.kill()
+            await server.restart()
+            sequences.append((await js.publish("event.acme.main.node.down", b"x")).seq)
+            await js.delete_stream("EVENT")
+
+        assert sequences == sorted(set(sequences))
+        assert await topology.apply(client) != []
+        assert await topology.apply(client) == []
 
 
 async def test_a_change_that_the_server_rejects_is_a_conflict(tmp_path: Path) -> None:

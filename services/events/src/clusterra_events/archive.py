@@ -61,13 +61,14 @@ class Bound:
     """The end of pages that go with a position in the stream: they have no event that was published after it."""
 
     position: int
-    stream_created: datetime
-    """Events before it are of an earlier stream, whose positions mean nothing in this one."""
+    counts_from: datetime | None = None
+    """When the stream was created, if it counts from 1: events before then are of an earlier stream, whose positions
+    mean nothing in this one. None for a stream that has no position of an earlier one."""
 
     def excludes(self, sort_key: str) -> bool:
         """Whether an item is of an event after the position."""
         moment, sequence, _ = sort_key.split("#", 2)
-        return int(sequence) > self.position and moment >= sortable(self.stream_created)
+        return int(sequence) > self.position and (self.counts_from is None or moment >= sortable(self.counts_from))
 
 
 class Archive:

@@ -32,11 +32,12 @@ class ArchiveProgress:
             async with asyncio.timeout(WAIT_SECONDS):
                 while not await self._reached(position):  # noqa: ASYNC110 - the server tells it to nobody
                     await asyncio.sleep(_EVERY_SECONDS)
-                created = (await self._js.stream_info(EVENT.name)).created
+                stream = await self._js.stream_info(EVENT.name)
         except (TimeoutError, nats.errors.Error, nats.js.errors.Error) as error:
             log.info("archive_not_complete", position=position, reason=repr(error))
             return None
-        return None if created is None else Bound(position, created)
+        # A stream of an earlier release counts from 1.
+        return Bound(position, None if stream.config.first_seq else stream.created)
 
     async def _reached(self, position: int) -> bool:
         consumer = await self._js.consumer_info(EVENT.name, EVENTS_ARCHIVE)

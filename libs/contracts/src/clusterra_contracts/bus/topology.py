@@ -67,6 +67,9 @@ class Stream:
     deduplication_seconds: float = DEDUPLICATION_SECONDS
     transform: tuple[str, str] | None = None
     """Messages on subjects that match the first pattern are stored under the second."""
+    numbered_by_time: bool = False
+    """Its first sequence is the number of microseconds from 1970 to its creation. So a stream that was lost and made
+    again has no sequence of the one before: a position of that one is before all of its messages."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ EVENT = Stream(
     # One kind of events of one cluster discards its own oldest before it can fill the stream.
     bounds=Bounds(1536 * MIB, 3_000_000, 100_000, "old"),
     max_age_seconds=72 * HOUR,
+    # Clients and the archive keep positions for longer than the stream may live.
+    numbered_by_time=True,
 )
 EDGE_EVENT = Stream(
     name="EDGE_EVENT",

@@ -5,6 +5,7 @@ Objects and settings of the server that are not declared stay; nothing is ever d
 """
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -154,6 +155,11 @@ class _Declared:
     create: str
     update: str
     stream: str | None = None
+    numbered_by_time: bool = False
+
+    def new(self) -> Config:
+        """The configuration with which the object is made, and which no update may change."""
+        return self.config | ({"first_seq": time.time_ns() // 1000} if self.numbered_by_time else {})
 
     def body(self, config: Config) -> bytes:
         request = config if self.stream is None else {"stream_name": self.stream, "config": config}
@@ -161,11 +167,16 @@ class _Declared:
 
 
 def _declared(size: Size) -> Iterable[_Declared]:
-    streams = [stream_config(stream, size) for stream in STREAMS]
-    for config in streams + [bucket_config(bucket, size) for bucket in BUCKETS]:
+    streams = [(stream_config(stream, size), stream.numbered_by_time) for stream in STREAMS]
+    for config, by_time in streams + [(bucket_config(bucket, size), False) for bucket in BUCKETS]:
         name = config["name"]
         yield _Declared(
-            f"stream {name}", config, f"STREAM.INFO.{name}", f"STREAM.CREATE.{name}", f"STREAM.UPDATE.{name}"
+            f"stream {name}",
+            config,
+            f"STREAM.INFO.{name}",
+            f"STREAM.CREATE.{name}",
+            f"STREAM.UPDATE.{name}",
+            numbered_by_time=by_time,
         )
     for consumer in CONSUMERS:
         path = f"{consumer.stream}.{consumer.name}"
@@ -194,7 +205,13 @@ async def _match(client: Client, declared: _Declared, *, change: bool) -> Change
     info = await _request(client, declared.info)
     if info is None:
         if change:
-            await _request(client, declared.create, declared.body(declared.config))
+            try:
+                await _request(client, declared.create, declared.body(declared.new()))
+            except TopologyConflict:
+                # Another process may have made it meanwhile, with another first sequence.
+                if not declared.numbered_by_time or await _request(client, declared.info) is None:
+                    raise
+                return await _match(client, declared, change=change)
         return Change(declared.what, created=True, fields={})
     current: Config = info["config"]
     fields = {name: (current.get(name), value) for name, value in declared.config.items() if current.get(name) != value}

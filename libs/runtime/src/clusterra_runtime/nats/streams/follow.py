@@ -78,7 +78,7 @@ class Follower:
         if page:
             self._position = page[-1].sequence
         elif time.monotonic() - self._checked_at > _CHECK_SECONDS:
-            # A stream that was lost and made again counts from 1.
+            # A stream may have lost its end: then it gives the same sequences again.
             self._checked_at = time.monotonic()
             self._position = min(self._position, await last_sequence(self._client, self._stream))
         began = time.monotonic()
