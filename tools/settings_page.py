@@ -102,6 +102,8 @@ def _type_name(annotation: object) -> str:
         return _type_name(inner[0])
     if origin in (Union, UnionType):
         return " or ".join(_type_name(each) for each in inner if each is not type(None))
+    if origin is dict:
+        return f"JSON object of {_type_name(inner[1])}"
     if origin is tuple:
         return f"tuple of {_type_name(inner[0])}"
     assert isinstance(annotation, type), f"a setting of the type {annotation} has no name here yet"

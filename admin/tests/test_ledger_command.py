@@ -8,6 +8,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_events.archive import Archive
 from clusterra_events.archive_table import ARCHIVE
 from clusterra_events.ledger.keyspace import LEDGER
+from clusterra_events.retention import Retention
 from clusterra_lab.parts.aws import Aws
 from clusterra_runtime.store.dynamodb import DynamoDBStore
 from own_tables import create_tables
@@ -25,7 +26,7 @@ async def test_the_ledger_takes_archived_events_again(
     started = WorkerFact(kind="worker.started", worker="compute-xs-1", shape="compute-xs", started_at=at)
     event = event_of("edge-agent", MAIN, started, version="1", time=at)
     async with DynamoDBStore(table_prefix=prefix) as store:
-        await Archive(store, ARCHIVE, retention_seconds=3600).keep(Subject("event", MAIN, event.kind), event, 1)
+        await Archive(store, ARCHIVE, retention=Retention(3600)).keep(Subject("event", MAIN, event.kind), event, 1)
 
         taken = await admin_process("ledger", "rebuild", "acme", "main", environment=environment)
         once = (await store.scan(LEDGER, limit=100)).items

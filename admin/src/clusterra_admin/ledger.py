@@ -41,7 +41,7 @@ def rebuild(
         settings = Settings()
         ref = ClusterRef(tenant=tenant, cluster=cluster)
         async with DynamoDBStore(table_prefix=settings.table_prefix) as store:
-            archive = Archive(store, ARCHIVE, retention_seconds=settings.event_retention_seconds)
+            archive = Archive(store, ARCHIVE, retention=settings.event_retention)
             journal = Journal(store, retention_seconds=settings.ledger_retention_seconds)
             return await take_again(archive, journal, ref)
 

@@ -439,6 +439,9 @@ EXAMPLES: dict[str, Wire] = {
     "edge.stream-written.v1": streams_rpc.StreamWritten(room=False),
     "edge.stream-cancel.v1": streams_rpc.CancelStream(stream_id="0123456789abcdef" * 2),
     "history.read.v3": history_rpc.ReadHistory(kinds=("job.*",), complete_to=41, limit=50),
+    "history.tenant.v1": history_rpc.ReadTenantHistory(
+        clusters=("c1", "c2"), read=history_rpc.ReadHistory(kinds=("quota.changed",))
+    ),
     "history.page.v4": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
     "webhook.test.v1": webhooks_rpc.TestWebhook(webhook=WEBHOOK),

@@ -12,8 +12,10 @@ from clusterra_contracts.identity import ClusterRef, SlurmUser
 from clusterra_contracts.rpc.history import ReadHistory
 from clusterra_contracts.rpc.slurm import Viewer
 from clusterra_contracts.rpc.visibility import TOLD_TO_ALL
-from clusterra_events.archive import MAX_EXAMINED, MAX_QUERY, UNREADABLE, Archive, Bound, complete_to
+from clusterra_events.archive import MAX_EXAMINED, Archive, Bound, complete_to
 from clusterra_events.archive_views import sortable
+from clusterra_events.merged_views import MAX_QUERY, UNREADABLE
+from clusterra_events.retention import Retention
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Attributes, Key
@@ -61,7 +63,7 @@ async def keep(archive: Archive, *events: Event, ref: ClusterRef = ACME) -> None
 async def archive() -> AsyncIterator[Archive]:
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
-        yield Archive(store, TABLE, retention_seconds=3600)
+        yield Archive(store, TABLE, retention=Retention(3600))
 
 
 async def all_pages(archive: Archive, request: ReadHistory, *, ref: ClusterRef = ACME) -> list[Event]:
@@ -101,7 +103,7 @@ async def test_an_event_that_was_archived_in_part_is_completed_by_its_next_publi
     repeated = first.model_copy(update={"time": first.time + timedelta(seconds=9)})
     async with CutOff() as store:
         await store.create_tables(TABLE)
-        archive = Archive(store, TABLE, retention_seconds=3600)
+        archive = Archive(store, TABLE, retention=Retention(3600))
         with pytest.raises(StoreUnavailable):
             await keep(archive, first)
 
@@ -125,10 +127,10 @@ async def test_an_event_that_was_archived_in_part_is_completed_by_its_next_deliv
         await store.create_tables(TABLE)
         told = event(job("job.running", "7"))
         with pytest.raises(StoreUnavailable):
-            await keep(Archive(store, TABLE, retention_seconds=3600), told)
+            await keep(Archive(store, TABLE, retention=Retention(3600)), told)
         whole = MemoryStore()
         whole._tables = store._tables
-        archive = Archive(whole, TABLE, retention_seconds=3600)
+        archive = Archive(whole, TABLE, retention=Retention(3600))
 
         await keep(archive, told)
 
@@ -170,7 +172,7 @@ async def behind_others(store: Store, hers: Event, others: int) -> None:
         each = event(job("job.running", str(number + 100), uid=20002), seconds=number / 100)
         key = Key(f"{ACME.key}#time", f"{sortable(each.time)}#{number:020d}#{each.id}")
         await store.write(Put(TABLE, key, {"event": each.model_dump_json()}, Absent()))
-    await Archive(store, TABLE, retention_seconds=3600).keep(Subject("event", ACME, hers.kind), hers, others)
+    await Archive(store, TABLE, retention=Retention(3600)).keep(Subject("event", ACME, hers.kind), hers, others)
 
 
 async def test_a_members_event_behind_those_of_20000_others_is_on_the_first_page() -> None:
@@ -178,7 +180,7 @@ async def test_a_members_event_behind_those_of_20000_others_is_on_the_first_page
     async with Counting() as store:
         await store.create_tables(TABLE)
         await behind_others(store, hers, 20_000)
-        archive = Archive(store, TABLE, retention_seconds=3600, whole_from=lambda: START.timestamp())
+        archive = Archive(store, TABLE, retention=Retention(3600), whole_from=lambda: START.timestamp())
 
         page = await archive.read(ACME, ReadHistory(viewer=Viewer(user=ada), limit=1))
 
@@ -192,7 +194,7 @@ async def test_before_the_view_of_owners_is_whole_each_page_reads_a_bounded_part
     async with Counting() as store:
         await store.create_tables(TABLE)
         await behind_others(store, hers, 3 * MAX_EXAMINED)
-        archive = Archive(store, TABLE, retention_seconds=3600)
+        archive = Archive(store, TABLE, retention=Retention(3600))
         found: list[Event] = []
 
         for _ in range(4):
@@ -223,7 +225,7 @@ async def test_the_audit_reads_one_view_whatever_the_number_of_kinds() -> None:
     told = event(job("job.submitted", "7"))
     async with Counting() as store:
         await store.create_tables(TABLE)
-        archive = Archive(store, TABLE, retention_seconds=3600, whole_from=lambda: START.timestamp())
+        archive = Archive(store, TABLE, retention=Retention(3600), whole_from=lambda: START.timestamp())
         await keep(archive, told, event(job("job.running", "7"), seconds=1), event(node("node.down", "a")))
         kinds = tuple(sorted(AUDITED_KINDS))
 
@@ -237,7 +239,7 @@ async def test_what_was_archived_before_a_view_was_whole_is_not_looked_for_after
     async with Counting() as store:
         await store.create_tables(TABLE)
         whole_from = now
-        archive = Archive(store, TABLE, retention_seconds=60, whole_from=lambda: whole_from, clock=lambda: now)
+        archive = Archive(store, TABLE, retention=Retention(60), whole_from=lambda: whole_from, clock=lambda: now)
 
         now += 61
         await archive.read(ACME, ReadHistory(viewer=Viewer(user=ada)))
@@ -274,13 +276,13 @@ async def test_events_of_earlier_releases_are_read_recognised_and_forgotten(arch
 
 
 @pytest.mark.parametrize(
-    ("fact", "items"), [(node("node.down", "n1"), 4), (job("job.running", "7"), 5), (job("job.submitted", "7"), 6)]
+    ("fact", "items"), [(node("node.down", "n1"), 5), (job("job.running", "7"), 6), (job("job.submitted", "7"), 7)]
 )
 async def test_an_event_has_its_id_and_one_item_in_each_of_its_views(fact: Fact, items: int) -> None:
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
 
-        await keep(Archive(store, TABLE, retention_seconds=3600), event(fact))
+        await keep(Archive(store, TABLE, retention=Retention(3600)), event(fact))
 
         assert len((await store.scan(TABLE, limit=100)).items) == items
 
@@ -320,7 +322,7 @@ async def test_events_are_removed_after_the_retention_time() -> None:
     now = START.timestamp()
     async with MemoryStore(clock=lambda: now) as store:
         await store.create_tables(TABLE)
-        archive = Archive(store, TABLE, retention_seconds=60, clock=lambda: now)
+        archive = Archive(store, TABLE, retention=Retention(60), clock=lambda: now)
         await keep(archive, event(node("node.down", "n1")))
 
         now += 59
@@ -400,7 +402,7 @@ async def test_pages_contain_the_matching_events_in_order(
     since = None if whole_from is None else START.timestamp() + whole_from
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
-        archive = Archive(store, TABLE, retention_seconds=10**9, whole_from=lambda: since)
+        archive = Archive(store, TABLE, retention=Retention(10**9), whole_from=lambda: since)
 
         for sequence, (each, (_, at, earlier)) in enumerate(zip(events, published, strict=True), start=1):
             if earlier and (whole_from is None or at < whole_from):

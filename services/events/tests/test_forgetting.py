@@ -2,6 +2,7 @@
 
 from clusterra_contracts.identity import ClusterRef
 from clusterra_events.archive import Archive
+from clusterra_events.retention import Retention
 from clusterra_runtime.store.memory_store import MemoryStore
 from clusterra_runtime.store.store import Delete
 
@@ -18,7 +19,7 @@ async def keys(store: MemoryStore, ref: ClusterRef) -> list[str]:
 async def test_nothing_of_the_cluster_is_left_after_the_last_page() -> None:
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
-        archive = Archive(store, TABLE, retention_seconds=3600)
+        archive = Archive(store, TABLE, retention=Retention(3600))
         await keep(archive, *EVENTS, event(node("node.down", "w1")))
         await keep(archive, event(job("job.running", "1"), ref=RIVAL), ref=RIVAL)
         rivals = await keys(store, RIVAL)
@@ -33,7 +34,7 @@ async def test_nothing_of_the_cluster_is_left_after_the_last_page() -> None:
 async def test_a_removal_that_was_cut_off_is_completed() -> None:
     async with MemoryStore() as store:
         await store.create_tables(TABLE)
-        archive = Archive(store, TABLE, retention_seconds=3600)
+        archive = Archive(store, TABLE, retention=Retention(3600))
         await keep(archive, *EVENTS)
         page = await store.scan(TABLE, limit=1000)
         for item in page.items[::2]:

@@ -35,6 +35,7 @@ from clusterra_events.ledger.reports import Reports
 from clusterra_events.ledger.spending import OVERHEAD, Payer, SpendingReader, sums_of
 from clusterra_events.ledger.statements import Statements
 from clusterra_events.ledger.usage import UsageReader
+from clusterra_events.retention import Retention
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
 from clusterra_runtime.store.item import Attributes
@@ -201,7 +202,7 @@ async def test_the_ledger_is_rebuilt_from_the_archive() -> None:
     made = history(7, workers=4, jobs=20)
     async with MemoryStore() as store, MemoryStore() as emptied:
         book, anew = await opened(store), await opened(emptied)
-        archive = Archive(store, ARCHIVE, retention_seconds=90 * DAY)
+        archive = Archive(store, ARCHIVE, retention=Retention(90 * DAY))
         for number, event in enumerate(made.events, start=1):
             await archive.keep(Subject("event", REF, event.kind), event, number)
         await book.take(made.events)

@@ -6,7 +6,7 @@ import pytest
 from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.versions import CONTRACTS, Announcement
 from clusterra_events.archive_table import ARCHIVE
-from clusterra_events.archive_views import FORM
+from clusterra_events.archive_views import NARROW_FORM as FORM
 from clusterra_events.whole_views import AHEAD_SECONDS, MAX_UNWATCHED_SECONDS, RENEW_SECONDS, WholeViews
 from clusterra_lab.parts.nats import NatsServer
 from clusterra_runtime.nats import bus

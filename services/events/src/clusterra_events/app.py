@@ -1,6 +1,6 @@
 """The events service: a durable consumer writes events to the archive, and a request subject reads them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -8,8 +8,9 @@ from clusterra_contracts.bus.envelope import decode, decode_foreign
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.bus.topology import CONSUMERS, EVENTS_ARCHIVE, EVENTS_EDGE, EVENTS_LEDGER
 from clusterra_contracts.events import Event
+from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.rpc.forget import Forget, Forgotten
-from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory, ReadTenantHistory
 from clusterra_runtime.nats import bus, rpc
 from clusterra_runtime.nats.broker import broker, durable
 from clusterra_runtime.nats.client import BusUnavailable
@@ -24,8 +25,9 @@ from clusterra_runtime.store.table_use import tables_of
 
 from clusterra_events.archive import Archive, complete_to
 from clusterra_events.archive_table import ARCHIVE
-from clusterra_events.archive_views import FORM
+from clusterra_events.archive_views import FORM, POSITION_FORM
 from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
+from clusterra_events.following import Following
 from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.service import Ledger
 from clusterra_events.progress import ArchiveProgress
@@ -69,24 +71,37 @@ async def app(service: Service) -> AsyncIterator[None]:
         registry = Registry()
         webhooks = Webhooks(store, client, registry, sender)
         views = WholeViews(store, ARCHIVE, client, NAME)
+        positions = WholeViews(store, ARCHIVE, client, NAME, form=POSITION_FORM)
+        following = Following(store, ARCHIVE, settings.event_retention, lambda: positions.whole)
         archive = Archive(
             store,
             ARCHIVE,
-            retention_seconds=settings.event_retention_seconds,
+            retention=settings.event_retention,
             whole_from=lambda: views.whole_from,
         )
         try:
             service.ready_when("nats", lambda: client.is_connected)
             progress = ArchiveProgress(client)
 
-            async def read(subject: Subject, request: ReadHistory) -> HistoryPage:
+            async def read_all(refs: Sequence[ClusterRef], request: ReadHistory) -> HistoryPage:
+                if request.follows is not None:
+                    return await following.read(refs, request, await progress.come_to())
                 position = complete_to(request)
                 bound = None if position is None else await progress.reach(position)
-                return await archive.read(subject.ref, request, bound)
+                return await archive.read_all(refs, request, bound)
+
+            async def read(subject: Subject, request: ReadHistory) -> HistoryPage:
+                return await read_all((subject.ref,), request)
+
+            async def read_tenant(tenant: TenantRef, request: ReadTenantHistory) -> HistoryPage:
+                refs = {ClusterRef(tenant=tenant.tenant, cluster=each) for each in request.clusters}
+                return await read_all(sorted(refs, key=lambda ref: ref.key), request.read)
 
             async with announced(service, client, record_form=FORM):
                 service.background("views", views.run)
+                service.background("views by position", positions.run)
                 await rpc.serve(client, "history.*.*", ReadHistory, read, queue=QUEUE)
+                await rpc.serve_tenant(client, "tenant-history.*", ReadTenantHistory, read_tenant, queue=QUEUE)
                 await rpc.serve(client, "forget.*.*.events", Forget, forget, queue=QUEUE)
                 consuming = broker(settings, NAME, client=client)
                 archiving = durable(

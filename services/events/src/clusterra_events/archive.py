@@ -1,16 +1,14 @@
 """The event archive: stores every event once and finds it by time, entity, kind, owner and who acted."""
 
-import asyncio
 import base64
 import binascii
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from datetime import datetime
 
-import structlog
 from clusterra_contracts.bus.envelope import InvalidMessage
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event
@@ -20,35 +18,30 @@ from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.visibility import may_see
 from clusterra_runtime.nats.rpc import RpcFailed
 from clusterra_runtime.store.condition import Absent
-from clusterra_runtime.store.item import Item, Key
+from clusterra_runtime.store.item import Attributes, Item, Key
 from clusterra_runtime.store.page import Between
 from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Table, token_key
-from prometheus_client import Counter
-from pydantic import ValidationError
 
+from clusterra_events.acts import Acts
 from clusterra_events.archive_views import (
+    by_position,
     by_time,
     keys_of,
     matching_kinds,
     narrow_views,
+    position_key,
     sortable,
     split,
     views_of,
     wide_views,
 )
+from clusterra_events.merged_views import MergedViews, event_in
+from clusterra_events.retention import Retention
 
 MAX_EXAMINED = 1000
 """The maximum number of items that one page reads. A page that reaches it is short, and its cursor continues."""
-MAX_QUERY = 250
-"""The most items of a view that one query reads."""
 READ_SECONDS = 1.5
 """After this time a page ends short, too. The gateway waits 5 s, of which the archive's progress may take 2 s."""
-MAX_FIELDS = 10
-"""How many fields of an unreadable event are logged."""
-
-UNREADABLE = Counter("clusterra_events_unreadable_total", "Stored events that a page left out: they cannot be read")
-
-log = structlog.get_logger(__name__)
 
 _SORT_KEY = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z#.{1,221}", re.DOTALL)
 _CURSOR = re.compile(rf"(?:(\d{{1,20}})@)?({_SORT_KEY.pattern})", re.DOTALL)
@@ -87,14 +80,15 @@ class Archive:
         store: Store,
         table: Table,
         *,
-        retention_seconds: float,
+        retention: Retention,
         whole_from: Callable[[], float | None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`whole_from`: from which time on, in epoch seconds, the narrow views have all their events; None: unknown."""
         self._store = store
         self._table = table
-        self._retention_seconds = retention_seconds
+        self._views = MergedViews(store, table)
+        self._retention = retention
         self._whole_from = whole_from
         self._clock = clock
 
@@ -108,19 +102,21 @@ class Archive:
         ref = subject.ref
         # Slurm's times are whole seconds: of two events of one second, the one that was published first is first.
         sort_key = f"{sortable(event.time)}#{sequence:020d}#{event.id}"
-        expires_at = int(self._clock() + self._retention_seconds)
-        body = {"event": event.model_dump_json()}
-        id_key, keys = keys_of(ref, event, sort_key)
-        copies = [Put(self._table, key, body, Absent(), expires_at) for key in keys]
+        now = self._clock()
+        expires_at = int(now + self._retention.seconds(event.kind))
+        id_key, _ = keys_of(ref, event, sort_key)
         id_item = Put(self._table, id_key, {"sort_key": sort_key, "sequence": sequence}, Absent(), expires_at)
+        body: Attributes = {"event": event.model_dump_json(), "archived_at": int(now)}
         try:
             await self._store.write(id_item)
         except ConditionFailed as failed:
             place = sort_key if failed.current is None else str(failed.current.attributes.get("sort_key"))
             if place != sort_key:
-                await self._complete([replace(copy, key=Key(copy.key.pk, place)) for copy in copies])
+                _, keys = keys_of(ref, event, place)
+                await self._complete([Put(self._table, key, body, Absent(), expires_at) for key in keys])
                 return
-        await self._store.put_all(copies)
+        _, keys = keys_of(ref, event, sort_key)
+        await self._store.put_all([Put(self._table, key, body, Absent(), expires_at) for key in keys])
 
     async def _complete(self, copies: Iterable[Put]) -> None:
         """Write the copies that an earlier message with this event lacks: it may have been given up in between."""
@@ -130,49 +126,68 @@ class Archive:
 
     async def read(self, ref: ClusterRef, request: ReadHistory, bound: Bound | None = None) -> HistoryPage:
         """Read one page of a cluster's events. Raises RpcFailed (`invalid`) for an unknown kind or a foreign cursor."""
-        upto = None if bound is None else bound.position
+        return await self.read_all((ref,), request, bound)
+
+    async def read_all(
+        self, refs: Sequence[ClusterRef], request: ReadHistory, bound: Bound | None = None
+    ) -> HistoryPage:
+        """Read one page of the events of several clusters of a tenant, as of one. An act of an admin that each of them
+        was told is in it once.
+        """
         kinds = None if request.kinds is None else matching_kinds(request.kinds)
+        page = HistoryPage(
+            events=(),
+            position=None if bound is None else bound.position,
+            kept_from=from_epoch(self._clock() - self._retention.shortest(kinds)),
+        )
         position = None if request.cursor is None else _position(request.cursor)[1]
         sort = _range(request, position)
         if sort is None:
-            return HistoryPage(events=(), position=upto)
+            return page
+        clusters = {ref.key: ref for ref in refs}
         events: list[Event] = []
+        acts = Acts(len(clusters))
         examined, last = 0, ""
         late_at = time.monotonic() + READ_SECONDS
-        async with aclosing(self._items(ref, request, kinds, sort)) as items:
+        async with aclosing(self._items(tuple(refs), request, kinds, sort)) as items:
             async for item in items:
                 if item.key.sk == position:
                     continue
                 late = examined > 0 and time.monotonic() >= late_at
-                if len(events) == request.limit or examined == MAX_EXAMINED or late:
-                    return HistoryPage(events=tuple(events), cursor=_cursor(last, upto), position=upto)
-                examined, last = examined + 1, item.key.sk
-                if bound is not None and bound.excludes(item.key.sk):
+                ref = clusters[item.key.pk.partition("#")[0]]
+                full = len(events) == request.limit or examined == MAX_EXAMINED or late
+                # The copies of an act have one time: no page ends between them.
+                if full and not acts.told(ref, item.key.sk):
+                    return page.model_copy(update={"events": tuple(events), "cursor": _cursor(last, page.position)})
+                examined, last = examined + (not full), item.key.sk
+                if full or (bound is not None and bound.excludes(item.key.sk)) or acts.told(ref, item.key.sk):
                     continue
-                event = _event_of(ref, item)
+                event = event_in(ref, item)
                 if event is None or (kinds is not None and event.kind not in kinds):
                     continue
                 if request.viewer is None or may_see(request.viewer, event.data):
                     events.append(event)
-        return HistoryPage(events=tuple(events), position=upto)
+                    acts.note(ref, item.key.sk, event)
+        return page.model_copy(update={"events": tuple(events)})
 
     async def _items(
-        self, ref: ClusterRef, request: ReadHistory, kinds: frozenset[str] | None, sort: Between
+        self, refs: Sequence[ClusterRef], request: ReadHistory, kinds: frozenset[str] | None, sort: Between
     ) -> AsyncGenerator[Item]:
         """The items that may match a request, in its order: from the narrow view for the time in which it is whole."""
-        wide = wide_views(ref, request.subject, kinds)
-        narrow = () if request.subject is not None else narrow_views(ref, request.viewer, kinds)
+        wide = wide_views(refs, request.subject, kinds)
+        narrow = () if request.subject is not None else narrow_views(refs, request.viewer, kinds)
         parts = [(wide, sort)]
         if narrow and (whole_from := self._whole_from()) is not None:
             before, whole = split(sort, sortable(from_epoch(whole_from)))
-            if self._clock() - whole_from > self._retention_seconds:
+            if self._clock() - whole_from > self._retention.longest:
                 before = None  # what was archived before the view was whole has expired
             parts = [(views, part) for views, part in ((wide, before), (narrow, whole)) if part is not None]
             if request.newest_first:
                 parts.reverse()
         for views, part in parts:
             page_size = -(-request.limit // max(len(views), 1)) + 2
-            async with aclosing(self._merged(views, part, request.newest_first, page_size)) as items:
+            merged = self._views.items(views, part, descending=request.newest_first, page_size=page_size)
+            async with aclosing(merged) as items:
                 async for item in items:
                     yield item
 
@@ -187,62 +202,6 @@ class Archive:
                 await self._store.delete(Delete(self._table, key))
         return len(page.items)
 
-    async def _merged(
-        self, views: Iterable[str], sort: Between, descending: bool, page_size: int
-    ) -> AsyncGenerator[Item]:
-        async with AsyncExitStack() as stack:
-            sources = [
-                await stack.enter_async_context(aclosing(self._view(view, sort, descending, page_size)))
-                for view in views
-            ]
-            # Together: there may be one for each kind, and many of them are empty.
-            try:
-                async with asyncio.TaskGroup() as group:
-                    firsts = [group.create_task(_next(source)) for source in sources]
-            except ExceptionGroup as failed:
-                raise failed.exceptions[0] from None
-            heads = [
-                (head, source)
-                for first, source in zip(firsts, sources, strict=True)
-                if (head := first.result()) is not None
-            ]
-            choose = max if descending else min
-            while heads:
-                nearest = choose(heads, key=lambda head: head[0].key.sk.encode())
-                yield nearest[0]
-                heads.remove(nearest)
-                if (head := await _next(nearest[1])) is not None:
-                    heads.append((head, nearest[1]))
-
-    async def _view(self, pk: str, sort: Between, descending: bool, page_size: int) -> AsyncGenerator[Item]:
-        """The items of a view. Each query reads twice as many as the one before: the more of them match nothing."""
-        cursor = None
-        while True:
-            page = await self._store.query(
-                self._table, pk, sort=sort, descending=descending, limit=page_size, cursor=cursor
-            )
-            for item in page.items:
-                yield item
-            if (cursor := page.cursor) is None:
-                return
-            page_size = max(page_size, min(2 * page_size, MAX_QUERY))
-
-
-async def _next(items: AsyncGenerator[Item]) -> Item | None:
-    return await anext(items, None)
-
-
-def _event_of(ref: ClusterRef, item: Item) -> Event | None:
-    """The event of an item; None for one that cannot be read, which is logged and counted."""
-    try:
-        return Event.model_validate_json(str(item.attributes.get("event")))
-    except ValidationError as error:
-        UNREADABLE.inc()
-        # Neither the values nor the errors' texts: an event may tell what its reader may not see.
-        fields = sorted({".".join(map(str, each["loc"])) for each in error.errors()})[:MAX_FIELDS]
-        log.warning("event_unreadable", tenant=ref.tenant, cluster=ref.cluster, item=item.key.sk, fields=fields)
-        return None
-
 
 def _copies(ref: ClusterRef, item: Item) -> tuple[Key, ...]:
     """The keys of what was written together with an event of the view by time.
@@ -252,8 +211,12 @@ def _copies(ref: ClusterRef, item: Item) -> tuple[Key, ...]:
     Of an event that cannot be read, the copies in the other views are not known. They stay until they expire.
     """
     event_id = item.key.sk.split("#", 2)[2]
-    known = (Key(f"{ref.key}#id#{event_id}", "id"), token_key(f"{ref.key}#{item.key.sk}"))
-    event = _event_of(ref, item)
+    known = (
+        Key(f"{ref.key}#id#{event_id}", "id"),
+        token_key(f"{ref.key}#{item.key.sk}"),
+        Key(by_position(ref), position_key(item.key.sk)),
+    )
+    event = event_in(ref, item)
     if event is None:
         return known
     copies = [Key(view, item.key.sk) for view in views_of(ref, event) if view != by_time(ref)]

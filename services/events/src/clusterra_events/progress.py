@@ -39,6 +39,19 @@ class ArchiveProgress:
         # A stream of an earlier release counts from 1.
         return Bound(position, None if stream.config.first_seq else stream.created)
 
+    async def come_to(self) -> int | None:
+        """Return the position up to which all events are archived; None if the server does not answer."""
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                end = (await self._js.stream_info(EVENT.name)).state.last_seq
+                consumer = await self._js.consumer_info(EVENT.name, EVENTS_ARCHIVE)
+        except (TimeoutError, nats.errors.Error, nats.js.errors.Error) as error:
+            log.info("archive_progress_unknown", reason=repr(error))
+            return None
+        if not consumer.num_pending and not consumer.num_ack_pending:
+            return end
+        return consumer.ack_floor.stream_seq if consumer.ack_floor is not None else None
+
     async def _reached(self, position: int) -> bool:
         consumer = await self._js.consumer_info(EVENT.name, EVENTS_ARCHIVE)
         if consumer.ack_floor is not None and consumer.ack_floor.stream_seq >= position:

@@ -112,6 +112,7 @@ REQUESTS: tuple[Request, ...] = (
     _edge("stream-write", streams_rpc.WriteStream, streams_rpc.StreamWritten),
     _edge("stream-cancel", streams_rpc.CancelStream, rpc.Done),
     Request("history.{tenant}.{cluster}", history_rpc.ReadHistory, history_rpc.HistoryPage, "events", ("gateway",)),
+    Request("tenant-history.{tenant}", history_rpc.ReadTenantHistory, history_rpc.HistoryPage, "events", ("gateway",)),
     Request("usage.{tenant}", usage_rpc.ReadUsage, usage_rpc.Usage, "events", ("gateway",)),
     Request("webhook-test.{tenant}", webhooks_rpc.TestWebhook, webhooks_rpc.Attempt, "events", ("gateway",)),
     Request(

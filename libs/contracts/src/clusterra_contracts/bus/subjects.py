@@ -83,6 +83,11 @@ def history(ref: ClusterRef) -> str:
     return f"history.{ref.tenant}.{ref.cluster}"
 
 
+def tenant_history(ref: TenantRef) -> str:
+    """The subject of requests to the event archive about several clusters of a tenant."""
+    return f"tenant-history.{ref.tenant}"
+
+
 def scaler(ref: ClusterRef, operation: str) -> str:
     """The subject of requests to the scaler that decides for a cluster."""
     return f"scaler.{ref.tenant}.{ref.cluster}.{operation}"
@@ -146,7 +151,7 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("ledger",): ("ledger", lambda rest: rest == 1),
 }
 
-TENANT_FAMILIES = frozenset({"usage", "revocation", "webhook-test", "webhook-deliveries"})
+TENANT_FAMILIES = frozenset({"usage", "tenant-history", "revocation", "webhook-test", "webhook-deliveries"})
 """The families of subjects that name a tenant and no cluster."""
 
 
