@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from answering import rpc_failure
 from clusterra_contracts.bus.subjects import Subject
 from clusterra_contracts.events import Event
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, TenantRef, now
 from clusterra_contracts.rpc.costs import (
     CostOfJob,
     CostPage,
@@ -22,9 +22,9 @@ from clusterra_contracts.rpc.costs import (
     Spending,
     SpendingRow,
 )
-from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory, ReadTenantHistory
 from clusterra_runtime.nats.bus import Client
-from clusterra_runtime.nats.rpc import serve
+from clusterra_runtime.nats.rpc import serve, serve_tenant
 from nats.aio.subscription import Subscription
 from proxy_stand_in import ProxyStandIn
 from webhooks_stand_in import WebhooksStandIn
@@ -37,6 +37,7 @@ class EventsStandIn:
     proxy: ProxyStandIn
     archived: list[Event] = field(default_factory=list)
     histories: list[ReadHistory] = field(default_factory=list)
+    tenant_histories: list[ReadTenantHistory] = field(default_factory=list)
     history_fails_after: int | None = None
     """The number of pages of the archive that are answered before it fails."""
     archive_position: int | None = None
@@ -56,6 +57,7 @@ class EventsStandIn:
         ledger = f"ledger.{ref.tenant}.{ref.cluster}"
         return (
             serve(client, f"history.{ref.tenant}.{ref.cluster}", ReadHistory, self._history),
+            serve_tenant(client, f"tenant-history.{ref.tenant}", ReadTenantHistory, self._tenant_history),
             serve(client, f"{ledger}.costs", ReadCosts, self._costs),
             serve(client, f"{ledger}.job", ReadJobCost, self._job_cost),
             serve(client, f"{ledger}.jobs", ReadJobCosts, self._list_costs),
@@ -73,6 +75,11 @@ class EventsStandIn:
         page = tuple(self.archived[begin:end])
         cursor = str(end) if end < len(self.archived) else None
         return HistoryPage(events=page, cursor=cursor, position=self.archive_position)
+
+    async def _tenant_history(self, tenant: TenantRef, request: ReadTenantHistory) -> HistoryPage:
+        self.tenant_histories.append(request)
+        ref = ClusterRef(tenant=tenant.tenant, cluster=request.clusters[0])
+        return await self._history(Subject("history", ref), request.read)
 
     async def _costs(self, _subject: Subject, request: ReadCosts) -> CostPage:
         """Rows in pages of two."""

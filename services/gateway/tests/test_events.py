@@ -59,7 +59,7 @@ async def test_filters_reach_the_archive(world: World) -> None:
 
     async with browser.get(f"{EVENTS}?{query}") as answer:
         assert answer.status == 200
-        assert await answer.json() == {"events": [], "cursor": None}
+        assert await answer.json() == {"events": [], "cursor": None, "kept_from": None}
 
     (asked,) = world.acme.events.histories
     assert (asked.kinds, asked.subject, asked.newest_first) == (("job.failed", "node.*"), "7", True)
@@ -211,7 +211,7 @@ async def test_a_client_resumes_behind_its_last_id_and_misses_nothing(world: Wor
 async def test_a_client_that_is_too_far_behind_is_sent_to_the_history(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterra_gateway.events.handlers.MAX_EVENTS", 5)
+    monkeypatch.setattr("clusterra_gateway.events.resuming.MAX_EVENTS", 5)
     browser = await world.login("boss@acme.example")
     async with sse_reader(browser, STREAM) as reader:
         await publish_node_down(world, "n0")
@@ -413,5 +413,5 @@ async def test_a_list_of_events_says_up_to_where_the_archive_is_complete(world: 
         known, body = answer.headers.get("Event-Position"), await answer.json()
 
     assert (unknown, known) == (None, "17")
-    assert body == {"events": [], "cursor": None}
+    assert body == {"events": [], "cursor": None, "kept_from": None}
     assert [asked.complete_to for asked in world.acme.events.histories] == [int(reader.events[-1].id)] * 2

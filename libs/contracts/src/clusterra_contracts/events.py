@@ -92,6 +92,8 @@ AUDITED_KINDS: frozenset[str] = frozenset(
     {"job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind)}
 )
 """The kinds of events in the audit: those that somebody caused. All others tell what Slurm or the machines did."""
+AUDIT = "audit"
+"""All of them, as a filter."""
 
 AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))
 """The kinds that edge-agents tell."""

@@ -78,6 +78,7 @@ class EventPage(Model):
 
     events: tuple[Event, ...]
     cursor: str | None = None
+    kept_from: datetime | None = None
 
 
 class Expected(Model):

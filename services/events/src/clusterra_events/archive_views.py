@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.events import AUDITED_KINDS, KINDS, Event
+from clusterra_contracts.events import AUDIT, AUDITED_KINDS, KINDS, Event
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Viewer
@@ -97,10 +97,16 @@ def _narrow_views(ref: ClusterRef, viewer: Viewer | None, kinds: Collection[str]
 
 
 def matching_kinds(patterns: Iterable[str]) -> frozenset[str]:
-    """The kinds of exact names and of families such as `job.*`. Raises RpcFailed (`invalid`) for an unknown one."""
+    """The kinds of exact names, of families such as `job.*`, and of `audit`.
+
+    Raises RpcFailed (`invalid`) for others.
+    """
     found: set[str] = set()
     for pattern in patterns:
         family = pattern.removesuffix("*") if pattern.endswith(".*") else None
+        if pattern == AUDIT:
+            found |= AUDITED_KINDS
+            continue
         matching = [kind for kind in KINDS if kind == pattern or (family is not None and kind.startswith(family))]
         if not matching:
             raise RpcFailed(

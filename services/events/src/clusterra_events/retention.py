@@ -4,13 +4,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
-from clusterra_contracts.events import AUDITED_KINDS, KINDS
+from clusterra_contracts.events import AUDIT, AUDITED_KINDS, KINDS
 from pydantic import AfterValidator
 
 DAY_SECONDS = 86_400.0
 MAX_DAYS = 3650.0
-AUDIT = "audit"
-"""All kinds of the audit."""
 
 
 def _members(name: str) -> frozenset[str]:

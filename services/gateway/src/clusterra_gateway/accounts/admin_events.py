@@ -77,13 +77,14 @@ class AuditedWrites:
 
         Raises TransactionCancelled, whose reasons are that of `carrier`, then those of `others`; StoreError.
         """
-        version = secrets.token_hex(8)
+        version, at = secrets.token_hex(8), now()
         clusters = [ref for ref in self._registry.clusters if ref.tenant == tenant]
         messages, kept = list[OutboxMessage](), list[Put]()
         if are_told_at_once(len(clusters)):
-            messages = [cluster_event(ref, fact, version=version) for fact in facts for ref in clusters]
+            # One time: a feed of all clusters has the copies one after the other, and tells one of them.
+            messages = [cluster_event(ref, fact, version=version, at=at) for fact in facts for ref in clusters]
         else:
-            kept = [kept_fact(tenant, fact, version=version, at=now()) for fact in facts]
+            kept = [kept_fact(tenant, fact, version=version, at=at) for fact in facts]
         await self._outbox.transact(carrier, messages, [*others, *kept], token=f"audited-{secrets.token_hex(16)}")
 
 

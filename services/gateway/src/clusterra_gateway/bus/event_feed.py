@@ -14,7 +14,7 @@ from clusterra_contracts.bus.envelope import InvalidMessage, decode
 from clusterra_contracts.bus.subjects import Subject, UnknownSubject
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.events import Event, Fact
-from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.identity import ClusterRef, TenantRef, now
 from clusterra_runtime.nats.bus import BusUnavailable, Client
 from clusterra_runtime.nats.direct import Stored, replay
 from clusterra_runtime.nats.streams.follow import Follower
@@ -41,7 +41,7 @@ class SubscriberTooSlow(Exception):
 
 
 class Subscription:
-    """The visible events of one cluster from the moment of subscribing."""
+    """The visible events of one cluster or tenant from the moment of subscribing."""
 
     def __init__(self, visible: Callable[[Fact], bool]) -> None:
         self._visible = visible
@@ -79,6 +79,9 @@ class Subscription:
             return None
 
 
+type Scope = ClusterRef | TenantRef
+"""One cluster, or all clusters of a tenant, also those that it gets later."""
+
 type EventObserver = Callable[[ClusterRef, Event], None]
 
 SUBSCRIBERS = Gauge("clusterra_feed_subscribers", "Streams that follow events now")
@@ -106,7 +109,7 @@ class EventFeed:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._js = client.jetstream()
-        self._subscriptions: defaultdict[ClusterRef, set[Subscription]] = defaultdict(set)
+        self._subscriptions: defaultdict[Scope, set[Subscription]] = defaultdict(set)
         self._follower = Follower(client, EVENT.name, EVENT.subjects[0], self._receive)
         self._observers: list[tuple[frozenset[str], EventObserver]] = []
         self._positions = EventPositions()
@@ -139,18 +142,18 @@ class EventFeed:
         self._observers.append((kinds, observer))
 
     @contextmanager
-    def subscribe(self, ref: ClusterRef, *, visible: Callable[[Fact], bool]) -> Iterator[Subscription]:
-        """A subscription to those of a cluster's events whose fact is visible, until the block ends."""
+    def subscribe(self, scope: Scope, *, visible: Callable[[Fact], bool]) -> Iterator[Subscription]:
+        """A subscription to those events of a cluster or tenant whose fact is visible, until the block ends."""
         subscription = Subscription(visible)
-        self._subscriptions[ref].add(subscription)
+        self._subscriptions[scope].add(subscription)
         SUBSCRIBERS.inc()
         try:
             yield subscription
         finally:
             SUBSCRIBERS.dec()
-            self._subscriptions[ref].discard(subscription)
-            if not self._subscriptions[ref]:
-                del self._subscriptions[ref]
+            self._subscriptions[scope].discard(subscription)
+            if not self._subscriptions[scope]:
+                del self._subscriptions[scope]
 
     async def run(self) -> None:
         """Reads for as long as the process lives."""
@@ -164,9 +167,10 @@ class EventFeed:
             raise BusUnavailable(f"the stream {EVENT.name} does not answer ({error})") from error
         return RetainedRange(state.first_seq, state.last_seq)
 
-    async def replay(self, ref: ClusterRef, *, after: int) -> AsyncGenerator[StreamedEvent]:
-        """A cluster's retained events after a sequence. Raises BusUnavailable."""
-        async for stored in replay(self._client, EVENT.name, subjects.events_of(ref), after=after):
+    async def replay(self, scope: Scope, *, after: int) -> AsyncGenerator[StreamedEvent]:
+        """The retained events of a cluster or tenant after a sequence. Raises BusUnavailable."""
+        subject = subjects.events_of(scope) if isinstance(scope, ClusterRef) else subjects.events_of_tenant(scope)
+        async for stored in replay(self._client, EVENT.name, subject, after=after):
             event = _event(stored.subject, stored.body, dict(stored.headers))
             if event is not None:
                 yield StreamedEvent(stored.sequence, event)
@@ -187,15 +191,17 @@ class EventFeed:
         if parsed is None:
             return
         observers = [observer for kinds, observer in self._observers if parsed.rest in kinds]
-        if not observers and parsed.ref not in self._subscriptions:
+        scopes = (parsed.ref, TenantRef(tenant=parsed.ref.tenant))
+        if not observers and not any(scope in self._subscriptions for scope in scopes):
             return
         event = _event(stored.subject, stored.body, dict(stored.headers))
         if event is None:
             return
         for observer in observers:
             observer(parsed.ref, event)
-        for subscription in self._subscriptions.get(parsed.ref, ()):
-            subscription.offer(StreamedEvent(stored.sequence, event))
+        for scope in scopes:
+            for subscription in self._subscriptions.get(scope, ()):
+                subscription.offer(StreamedEvent(stored.sequence, event))
 
 
 def _parsed(subject: str) -> Subject | None:

@@ -27,7 +27,7 @@ from clusterra_contracts.rpc.edge_folders import FileChunk, FolderPage, ListFold
 from clusterra_contracts.rpc.edge_staging import Stage, Staged
 from clusterra_contracts.rpc.edge_streams import ReadSession, SessionJob, SessionReady
 from clusterra_contracts.rpc.estimate import Estimate, EstimateJob, Prepare, Prepared
-from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_contracts.rpc.history import HistoryPage, ReadHistory, ReadTenantHistory
 from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.simulate import SimulatePolicy, Simulation
 from clusterra_contracts.rpc.slurm import (
@@ -272,6 +272,10 @@ class HistoryRequests(_Requests):
     async def history(self, ref: ClusterRef, request: ReadHistory) -> HistoryPage:
         """A page of a cluster's events."""
         return await call(self._client, subjects.history(ref), request, HistoryPage)
+
+    async def tenant_history(self, tenant: TenantRef, request: ReadTenantHistory) -> HistoryPage:
+        """A page of the events of several clusters of a tenant."""
+        return await call(self._client, subjects.tenant_history(tenant), request, HistoryPage)
 
     async def events(
         self,

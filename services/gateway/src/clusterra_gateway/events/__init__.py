@@ -1,1 +1,1 @@
-"""A cluster's events."""
+"""Events of a cluster, and of a workspace."""

@@ -1,4 +1,4 @@
-"""The export of a cluster's audit: entries made from archived events, written page by page as the client reads them."""
+"""The export of the audit of a cluster or a workspace: entries made from archived events, as the client reads them."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated, Literal
@@ -7,9 +7,11 @@ from aiohttp import web
 from clusterra_contracts.events import AUDITED_KINDS, AdminFact, Event, FileFact, JobActionFact, JobFact
 from clusterra_contracts.identity import ClusterRef, Moment
 from clusterra_contracts.rpc.history import HistoryPage, ReadHistory
+from clusterra_runtime.nats.registry import Registry
 from pydantic import Field
 
 from clusterra_gateway.bus.requests import HistoryRequests
+from clusterra_gateway.events.past import Pages, of_cluster, of_tenant
 from clusterra_gateway.http.answers.responses import ResponseBody
 from clusterra_gateway.http.answers.sse import Permission
 from clusterra_gateway.http.answers.streams import TABLE_WEIGHT, CutOff, csv_lines, download, send
@@ -17,7 +19,7 @@ from clusterra_gateway.http.requests.errors import InvalidRequest
 from clusterra_gateway.http.requests.parameters import CommaSeparated, Query, Time, query
 from clusterra_gateway.identity.access.access import Access
 from clusterra_gateway.identity.access.authentication import Caller
-from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, cluster_routes
+from clusterra_gateway.identity.access.private_route import CLUSTER, Needs, caller_routes, cluster_routes
 
 Format = Literal["ndjson", "csv"]
 
@@ -104,6 +106,7 @@ MAX_SEARCH_CHARACTERS = 200
 """The longest text of `search`."""
 
 api = cluster_routes(reads=Needs("events:read", "admin"))
+tenant_api = caller_routes(reads=Needs("events:read", "admin"))
 
 
 class AuditQuery(Query):
@@ -120,12 +123,19 @@ class AuditQuery(Query):
     before: Time | None = None
 
 
-class Audit:
-    """The handler of the export."""
+class TenantAuditQuery(AuditQuery):
+    """What to export, and of which clusters: without `cluster`, of all."""
 
-    def __init__(self, access: Access, archive: HistoryRequests) -> None:
+    cluster: Annotated[tuple[str, ...] | None, CommaSeparated] = None
+
+
+class Audit:
+    """The handlers of the exports."""
+
+    def __init__(self, access: Access, archive: HistoryRequests, registry: Registry) -> None:
         self._access = access
         self._archive = archive
+        self._registry = registry
 
     @api.get("audit_export", f"{CLUSTER}/audit", stream=True, query=AuditQuery, result="*/*")
     async def export(self, request: web.Request, caller: Caller, ref: ClusterRef) -> web.StreamResponse:
@@ -135,28 +145,44 @@ class Audit:
         `ndjson` has one JSON object for each line, `csv` is a table. A body that breaks off is not whole.
         """
         wanted = query(request, AuditQuery)
+        return await self._exported(request, caller, wanted, of_cluster(self._archive, ref), ref.cluster)
+
+    @tenant_api.get("tenant_audit_export", "/v1/audit", stream=True, query=TenantAuditQuery, result="*/*")
+    async def export_all(self, request: web.Request, caller: Caller) -> web.StreamResponse:
+        """Exports who did what in all clusters of the workspace, oldest first, as the export of one cluster does.
+
+        What was done to the workspace itself, such as to members and quotas, is in it once.
+        """
+        wanted = query(request, TenantAuditQuery)
+        pages = of_tenant(self._archive, self._registry, caller.tenant, wanted.cluster)
+        return await self._exported(request, caller, wanted, pages, caller.tenant.tenant)
+
+    async def _exported(
+        self, request: web.Request, caller: Caller, wanted: AuditQuery, pages: Pages, name: str
+    ) -> web.StreamResponse:
         kinds = AUDITED_KINDS if wanted.kind is None else kinds_of(wanted.kind)
         read = ReadHistory(kinds=tuple(sorted(kinds)), after=wanted.after, before=wanted.before, limit=PAGE_EVENTS)
         media_type = "text/csv" if wanted.format == "csv" else "application/x-ndjson"
-        response = download(f"audit-{ref.cluster}.{wanted.format}", media_type)
+        response = download(f"audit-{name}.{wanted.format}", media_type)
         permission = self._access.stream_permission(request, caller)
         # No name for the first page: it would be held until the client has read the last one.
-        lines = self._lines(ref, read, await self._archive.history(ref, read), wanted, permission)
+        lines = _lines(pages, read, await pages(read), wanted, permission)
         return await send(request, response, lines, weight=TABLE_WEIGHT)
 
-    async def _lines(
-        self, ref: ClusterRef, read: ReadHistory, page: HistoryPage, wanted: AuditQuery, permission: Permission
-    ) -> AsyncIterator[bytes]:
-        if wanted.format == "csv":
-            yield csv_lines([tuple(Entry.model_fields)])
-        written = csv_rows if wanted.format == "csv" else ndjson
-        while True:
-            if not await permission.holds():
-                raise CutOff("the caller may not read it any more")
-            entries = (entry for entry in map(entry_of, page.events) if entry is not None)
-            text, cursor = written(entry for entry in entries if matches(entry, wanted.search)), page.cursor
-            del page  # a slow client holds the text alone
-            yield text
-            if cursor is None:
-                return
-            page = await self._archive.history(ref, read.model_copy(update={"cursor": cursor}))
+
+async def _lines(
+    pages: Pages, read: ReadHistory, page: HistoryPage, wanted: AuditQuery, permission: Permission
+) -> AsyncIterator[bytes]:
+    if wanted.format == "csv":
+        yield csv_lines([tuple(Entry.model_fields)])
+    written = csv_rows if wanted.format == "csv" else ndjson
+    while True:
+        if not await permission.holds():
+            raise CutOff("the caller may not read it any more")
+        entries = (entry for entry in map(entry_of, page.events) if entry is not None)
+        text, cursor = written(entry for entry in entries if matches(entry, wanted.search)), page.cursor
+        del page  # a slow client holds the text alone
+        yield text
+        if cursor is None:
+            return
+        page = await pages(read.model_copy(update={"cursor": cursor}))
