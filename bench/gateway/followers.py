@@ -56,7 +56,7 @@ class Followers:
 async def follow(lab: Stack, admin: User, number: int, progress: Progress) -> dict[str, float]:
     """Follow the output of a running job by this many streams while lines are written to it."""
     progress(f"{number} followers of one output")
-    keys = [await _key(admin, name) for name in range(-(-number // STREAMS_EACH))]
+    keys = [await admin.service_account_key(f"follower-{each}") for each in range(-(-number // STREAMS_EACH))]
     submitted = await admin.submit(SCRIPT, {"name": "followed", "cpus_per_task": 1})
     output = lab.slurm.shared_dir / f"job_{submitted.job_id}.out"
     await until(output.exists, seconds=PATIENCE_SECONDS, what="the job's output")
@@ -88,14 +88,3 @@ async def _reads_counted(followers: Followers) -> AsyncIterator[None]:
         yield
     finally:
         await subscription.unsubscribe()
-
-
-async def _key(admin: User, number: int) -> str:
-    """A new service account that may see all jobs: its key."""
-    accounts = "/v1/service-accounts"
-    async with admin.session.post(accounts, json={"name": f"follower-{number}", "role": "admin"}) as answer:
-        assert answer.status == 201, await answer.text()
-        account = (await answer.json())["name"]
-    async with admin.session.post(f"{accounts}/{account}/keys", json={"name": "bench"}) as answer:
-        assert answer.status == 201, await answer.text()
-        return str((await answer.json())["token"])

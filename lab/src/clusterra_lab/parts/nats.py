@@ -1,8 +1,9 @@
 """Provides NATS with JetStream: from CLUSTERRA_NATS_URL, else a server process, else a server in a container."""
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from clusterra_lab.machine.problem import LabProblem
 from clusterra_lab.machine.process import Process, start, until
 from clusterra_lab.machine.progress import Progress, silent
 from clusterra_lab.machine.secret_file import ensure_secret, write_secret
-from clusterra_lab.parts.nats_config import RESOLVER, Listen, operator_config, server_config
+from clusterra_lab.parts.nats_config import RESOLVER, Listen, Member, member_config, operator_config, server_config
 
 IMAGE = "nats:2.14-alpine"
 _START_SECONDS = 15.0
@@ -126,6 +127,23 @@ class _Native(NatsServer):
         await self._process.stop()
 
 
+class NatsCluster(NatsServer):
+    """Several servers of this machine that keep each stream together. Its URL has the addresses of all of them."""
+
+    def __init__(self, servers: Sequence[NatsServer], passwords: Mapping[str, Path]) -> None:
+        super().__init__(",".join(each.url for each in servers), passwords)
+        self.servers = tuple(servers)
+
+    async def kill(self) -> None:
+        """Send SIGKILL to all of them."""
+        for each in self.servers:
+            await each.kill()
+
+    async def restart(self) -> None:
+        """Start all of them again, together: none is healthy alone."""
+        await asyncio.gather(*(each.restart() for each in self.servers))
+
+
 class _Contained(NatsServer):
     def __init__(
         self, server: Server, listen: Listen, passwords: Mapping[str, Path], credentials: Mapping[str, Path]
@@ -191,6 +209,33 @@ async def nats_server(
         yield native
     finally:
         await native.stop()
+
+
+@asynccontextmanager
+async def nats_cluster(
+    directory: Path, *, users: Mapping[str, Permissions] = NO_USERS, size: int = 3, progress: Progress = silent
+) -> AsyncIterator[NatsCluster]:
+    """Run a cluster of servers until the block ends. Each can be killed and started again; users as in `nats_server`.
+
+    Raises EmbeddedNatsError where there is no program for this machine.
+    """
+    progress(f"starting {size} servers of NATS")
+    binary, passwords = binary_path(), _passwords(directory, users)
+    known = {user: (ensure_secret(passwords[user]), permissions) for user, permissions in users.items()}
+    folders = [directory / f"nats-{number}" for number in range(size)]
+    ports = tuple(kept_port(folder / "cluster-port") for folder in folders)
+    servers = list[_Native]()
+    try:
+        for folder, port in zip(folders, ports, strict=True):
+            listen, config = _outside(folder), folder / "config" / "nats-server.conf"
+            write_secret(config, member_config(listen, known, Member(folder.name, port, ports)))
+            process = await start(folder.name, [str(binary), "--config", str(config)], log=folder / "nats.log")
+            servers.append(_Native(process, listen, passwords, {}))
+        for each in servers:
+            await each.ready()
+        yield NatsCluster(servers, passwords)
+    finally:
+        await asyncio.gather(*(each.stop() for each in servers))
 
 
 @asynccontextmanager

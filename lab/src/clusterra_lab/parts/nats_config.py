@@ -23,6 +23,16 @@ class Listen:
     store: Path
 
 
+@dataclass(frozen=True)
+class Member:
+    """A server's place in a cluster of servers: its name, and the ports at which the servers reach each other."""
+
+    name: str
+    port: int
+    ports: tuple[int, ...]
+    """Those of all servers of the cluster, on the same host."""
+
+
 def server_config(listen: Listen, users: Mapping[str, tuple[str, Permissions]]) -> str:
     """The configuration of nats-server, as JSON; `users` maps names to passwords and permissions.
 
@@ -51,6 +61,19 @@ def operator_config(listen: Listen) -> str:
     # Not one JSON document, which could not include a file.
     lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
     return "\n".join([f"include {RESOLVER}", *lines])
+
+
+def member_config(listen: Listen, users: Mapping[str, tuple[str, Permissions]], member: Member) -> str:
+    """The configuration of `server_config` for a server of a cluster."""
+    settings = json.loads(server_config(listen, users))
+    settings["server_name"] = member.name
+    settings["cluster"] = {
+        "name": "lab",
+        "host": listen.host,
+        "port": member.port,
+        "routes": [f"nats://{listen.host}:{port}" for port in member.ports],
+    }
+    return json.dumps(settings, indent=2, ensure_ascii=False)
 
 
 def _permissions(permissions: Permissions) -> dict[str, object]:

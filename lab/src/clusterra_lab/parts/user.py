@@ -138,6 +138,14 @@ class User:
         async with self.session.delete(f"/v1/users/me/tokens/{made.id}") as response:
             await _check(response, 204)
 
+    async def service_account_key(self, name: str, role: str = "admin") -> str:
+        """A key of a new service account, which is not removed. Raises UnexpectedAnswerError."""
+        accounts = "/v1/service-accounts"
+        async with self.session.post(accounts, json={"name": name, "role": role}) as response:
+            account = (await _expect(response, 201))["name"]
+        async with self.session.post(f"{accounts}/{account}/keys", json={"name": "key"}) as response:
+            return str((await _expect(response, 201))["token"])
+
     async def _stream(self, path: str, after: str) -> AsyncIterator[ServerSentEvent]:
         headers = {"Last-Event-ID": after} if after else {}
         async with self.session.get(path, headers=headers, timeout=ClientTimeout(total=None)) as response:
