@@ -28,7 +28,7 @@ NPM := PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CONSOLE_TYPES = PATH=$(NODE)/bin:$$PATH PYTHONPATH=services/gateway/tests $(BIN)/python tools/console_types.py
 CONSOLE_FILES = $(shell git ls-files --cached --others --exclude-standard console)
 
-.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-spool test-software test-engines test-sbatch test-long-list record-jobs record-pictures record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-events test-spool test-software test-engines test-sbatch test-long-list record-jobs record-pictures record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -198,6 +198,10 @@ test-fast: $(VENV)/.installed ## Run the tests that start no server, without ran
 
 test-uploads: $(VENV)/.installed ## Cut an upload of a large file in its middle, and resume it (GIB=1: the emulator keeps a file in memory, twice)
 	@UPLOAD_BYTES=$$(($(or $(GIB),1) * 1024 * 1024 * 1024)) $(BIN)/pytest -q -s -n0 -k cut_in_the_middle services/gateway/tests/test_file_uploads.py
+
+test-events: $(VENV)/.installed ## Kill services and three servers of NATS by turns while 20 publishers publish: archive, webhooks and followers hold every event once (EVENTS=100000, EVENTS_SEED=N, EVENTS_RATE=N a second; an hour)
+	@EVENTS=$(or $(EVENTS),100000) EVENTS_SEED=$(or $(EVENTS_SEED),1) $(if $(EVENTS_RATE),EVENTS_RATE=$(EVENTS_RATE)) \
+	  $(BIN)/pytest -q -s -n0 -o faulthandler_timeout=28800 tests/test_event_faults.py
 
 bench-cost: $(VENV)/.installed ## Compare the cost of the scaler's policies on a trace with a lower bound (TRACE=FILE.swf SHAPES=FILE.yaml, WAIT_USD_PER_HOUR= the price of waiting)
 	@$(if $(and $(TRACE),$(SHAPES)),,echo "TRACE and SHAPES are required: make bench-cost TRACE=FILE.swf SHAPES=FILE.yaml"; exit 1;) \

@@ -1,0 +1,1 @@
+"""Publishers of events, everything that receives them, and the faults that both meet."""
