@@ -10,7 +10,7 @@ import pytest
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
-from clusterra_gateway.bus.event_feed import StreamedEvent, SubscriberTooSlow, Subscription
+from clusterra_gateway.bus.event_feed import StreamedEvent, SubscriberTooSlow, Subscription, Told
 from clusterra_gateway.identity.access.limits import MAX_STREAMS
 from clusterra_gateway.settings import Settings
 from clusterra_lab.machine.process import until
@@ -352,15 +352,15 @@ async def test_a_slow_subscriber_is_dropped_after_its_last_queued_event(monkeypa
         }
     )
 
-    slow = Subscription(lambda _fact: True)
+    slow = Subscription()
     for sequence in range(9):
-        slow.offer(StreamedEvent(sequence, event))
+        slow.offer(Told([StreamedEvent(sequence, event)]))
 
-    assert [(await slow.next()).sequence for _ in range(3)] == [0, 1, 2]
+    assert [(await slow.next()).events[0].sequence for _ in range(3)] == [0, 1, 2]
     with pytest.raises(SubscriberTooSlow):
         await slow.next()
 
-    slow.offer(StreamedEvent(9, event))
+    slow.offer(Told([StreamedEvent(9, event)]))
     with pytest.raises(SubscriberTooSlow):
         await slow.next()
 

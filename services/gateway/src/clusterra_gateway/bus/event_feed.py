@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import nats.errors
@@ -36,6 +36,22 @@ class StreamedEvent:
     event: Event
 
 
+class Told:
+    """Some events that follow each other, as all who may see the same are told them."""
+
+    __slots__ = ("_encoded", "events")
+
+    def __init__(self, events: Sequence[StreamedEvent]) -> None:
+        self.events = events
+        self._encoded: bytes | None = None
+
+    def encoded(self, encode: Callable[[Sequence[StreamedEvent]], bytes]) -> bytes:
+        """The events in the form of a stream, which is made once for all who are told."""
+        if self._encoded is None:
+            self._encoded = encode(self.events)
+        return self._encoded
+
+
 class SubscriberTooSlow(Exception):
     """More events arrived than the subscriber's queue can hold."""
 
@@ -43,35 +59,40 @@ class SubscriberTooSlow(Exception):
 class Subscription:
     """The visible events of one cluster or tenant from the moment of subscribing."""
 
-    def __init__(self, visible: Callable[[Fact], bool]) -> None:
-        self._visible = visible
-        self._queue: asyncio.Queue[StreamedEvent] = asyncio.Queue(QUEUE)
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Told] = asyncio.Queue()
+        self._held = 0
+        """The events in the queue, at most QUEUE."""
         self._too_slow = False
 
-    def offer(self, event: StreamedEvent) -> None:
-        """Queues an event without waiting. After an overflow, drops it: a gap must not be hidden by later events."""
-        if self._too_slow or not self._visible(event.event.data):
+    def offer(self, told: Told) -> None:
+        """Queues events without waiting. After an overflow, drops them: a gap must not be hidden by later events."""
+        if self._too_slow:
             return
-        try:
-            self._queue.put_nowait(event)
-        except asyncio.QueueFull:
+        if self._held + len(told.events) > QUEUE:
             self._too_slow = True
             DROPPED.inc()
+            return
+        self._held += len(told.events)
+        self._queue.put_nowait(told)
 
     def restart(self) -> None:
         """Clears the queue and an overflow, for a subscriber that reads the state instead of the events."""
         while not self._queue.empty():
             self._queue.get_nowait()
+        self._held = 0
         self._too_slow = False
 
-    async def next(self) -> StreamedEvent:
-        """The next event. After an overflow, raises SubscriberTooSlow once the queue is empty."""
+    async def next(self) -> Told:
+        """The next events. After an overflow, raises SubscriberTooSlow once the queue is empty."""
         if self._too_slow and self._queue.empty():
             raise SubscriberTooSlow
-        return await self._queue.get()
+        told = await self._queue.get()
+        self._held -= len(told.events)
+        return told
 
-    async def wait(self, seconds: float) -> StreamedEvent | None:
-        """The next event; None when there is none within this time. Raises SubscriberTooSlow."""
+    async def wait(self, seconds: float) -> Told | None:
+        """The next events; None when there are none within this time. Raises SubscriberTooSlow."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.next()
@@ -81,6 +102,22 @@ class Subscription:
 
 type Scope = ClusterRef | TenantRef
 """One cluster, or all clusters of a tenant, also those that it gets later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Audience:
+    """Subscriptions that see the same events of a cluster: who sees an event is decided once for all of them."""
+
+    visible: Callable[[Fact], bool]
+    subscriptions: set[Subscription] = field(default_factory=set)
+
+    def tell(self, events: Sequence[StreamedEvent]) -> None:
+        """Offers the visible ones to all."""
+        if seen := [each for each in events if self.visible(each.event.data)]:
+            told = Told(seen)
+            for subscription in self.subscriptions:
+                subscription.offer(told)
+
 
 type EventObserver = Callable[[ClusterRef, Event], None]
 
@@ -109,7 +146,7 @@ class EventFeed:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._js = client.jetstream()
-        self._subscriptions: defaultdict[Scope, set[Subscription]] = defaultdict(set)
+        self._audiences: defaultdict[Scope, dict[Hashable, _Audience]] = defaultdict(dict)
         self._follower = Follower(client, EVENT.name, EVENT.subjects[0], self._receive)
         self._observers: list[tuple[frozenset[str], EventObserver]] = []
         self._positions = EventPositions()
@@ -142,18 +179,27 @@ class EventFeed:
         self._observers.append((kinds, observer))
 
     @contextmanager
-    def subscribe(self, scope: Scope, *, visible: Callable[[Fact], bool]) -> Iterator[Subscription]:
-        """A subscription to those events of a cluster or tenant whose fact is visible, until the block ends."""
-        subscription = Subscription(visible)
-        self._subscriptions[scope].add(subscription)
+    def subscribe(
+        self, scope: Scope, *, visible: Callable[[Fact], bool], audience: Hashable = None
+    ) -> Iterator[Subscription]:
+        """A subscription to those events of a cluster or tenant whose fact is visible, until the block ends.
+
+        `audience`: what is equal for all to whom the same is visible, such as a viewer. None: for nobody else.
+        """
+        subscription = Subscription()
+        key = subscription if audience is None else audience
+        audiences = self._audiences[scope]
+        audiences.setdefault(key, _Audience(visible)).subscriptions.add(subscription)
         SUBSCRIBERS.inc()
         try:
             yield subscription
         finally:
             SUBSCRIBERS.dec()
-            self._subscriptions[scope].discard(subscription)
-            if not self._subscriptions[scope]:
-                del self._subscriptions[scope]
+            audiences[key].subscriptions.discard(subscription)
+            if not audiences[key].subscriptions:
+                del audiences[key]
+            if not audiences:
+                self._audiences.pop(scope, None)
 
     async def run(self) -> None:
         """Reads for as long as the process lives."""
@@ -177,8 +223,14 @@ class EventFeed:
 
     def _receive(self, page: Sequence[Stored]) -> None:
         self._note(page)
+        told = defaultdict[Scope, list[StreamedEvent]](list)
         for stored in page:
-            self._fan_out(stored)
+            if (streamed := self._streamed(stored)) is not None:
+                for scope in _scopes(streamed[0]):
+                    told[scope].append(streamed[1])
+        for scope, events in told.items():
+            for audience in self._audiences.get(scope, {}).values():
+                audience.tell(events)
 
     def _note(self, page: Sequence[Stored]) -> None:
         if page and (stored_at := page[-1].stored_at) is not None:
@@ -186,22 +238,25 @@ class EventFeed:
         elif self._positions.empty and self.position is not None:
             self._positions.note(now(), self.position)
 
-    def _fan_out(self, stored: Stored) -> None:
+    def _streamed(self, stored: Stored) -> tuple[ClusterRef, StreamedEvent] | None:
+        """An event of which somebody is told, with its cluster. Observers are told here."""
         parsed = _parsed(stored.subject)
         if parsed is None:
-            return
+            return None
         observers = [observer for kinds, observer in self._observers if parsed.rest in kinds]
-        scopes = (parsed.ref, TenantRef(tenant=parsed.ref.tenant))
-        if not observers and not any(scope in self._subscriptions for scope in scopes):
-            return
+        scopes = _scopes(parsed.ref)
+        if not observers and not any(scope in self._audiences for scope in scopes):
+            return None
         event = _event(stored.subject, stored.body, dict(stored.headers))
         if event is None:
-            return
+            return None
         for observer in observers:
             observer(parsed.ref, event)
-        for scope in scopes:
-            for subscription in self._subscriptions.get(scope, ()):
-                subscription.offer(StreamedEvent(stored.sequence, event))
+        return parsed.ref, StreamedEvent(stored.sequence, event)
+
+
+def _scopes(ref: ClusterRef) -> tuple[Scope, Scope]:
+    return ref, TenantRef(tenant=ref.tenant)
 
 
 def _parsed(subject: str) -> Subject | None:

@@ -58,6 +58,20 @@ class ServerSentEvent:
         return ("\n".join(lines) + "\n\n").encode()
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedEvents:
+    """Events that are encoded already, and written at once."""
+
+    data: bytes
+
+    def encode(self) -> bytes:
+        """The events in the format of the WHATWG standard."""
+        return self.data
+
+
+type Written = ServerSentEvent | EncodedEvents
+
+
 def last_event_id(request: web.Request) -> int | None:
     """The id after which the client wants to resume; None for a new stream. Raises InvalidRequest."""
     given = request.headers.get(LAST_EVENT_ID.name, "")
@@ -82,9 +96,7 @@ class Permission(Protocol):
         ...
 
 
-async def stream(
-    request: web.Request, source: AsyncGenerator[ServerSentEvent], permission: Permission
-) -> web.StreamResponse:
+async def stream(request: web.Request, source: AsyncGenerator[Written], permission: Permission) -> web.StreamResponse:
     """Writes `source` until it ends, the client leaves, the process stops, or the permission no longer holds.
 
     The permission is asked before every ping, and when it may have changed. The source is closed in every case.
@@ -94,15 +106,13 @@ async def stream(
         return await _written(request, source, permission)
 
 
-async def _written(
-    request: web.Request, source: AsyncGenerator[ServerSentEvent], permission: Permission
-) -> web.StreamResponse:
+async def _written(request: web.Request, source: AsyncGenerator[Written], permission: Permission) -> web.StreamResponse:
     response = web.StreamResponse(headers={**NO_STORE, "X-Accel-Buffering": "no"})
     response.content_type = EVENT_STREAM
     response.charset = "utf-8"
     stopping = asyncio.create_task(request.app[STOPPING].wait())
     changed = asyncio.create_task(permission.changed.wait())
-    step: asyncio.Task[ServerSentEvent | None] | None = None
+    step: asyncio.Task[Written | None] | None = None
     loop = asyncio.get_running_loop()
     try:
         await response.prepare(request)
@@ -145,7 +155,7 @@ async def _written(
     return response
 
 
-async def _next(source: AsyncGenerator[ServerSentEvent]) -> ServerSentEvent | None:
+async def _next(source: AsyncGenerator[Written]) -> Written | None:
     return await anext(source, None)
 
 
