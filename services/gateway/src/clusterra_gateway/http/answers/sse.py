@@ -110,55 +110,82 @@ async def _written(request: web.Request, source: AsyncGenerator[Written], permis
     response = web.StreamResponse(headers={**NO_STORE, "X-Accel-Buffering": "no"})
     response.content_type = EVENT_STREAM
     response.charset = "utf-8"
-    stopping = asyncio.create_task(request.app[STOPPING].wait())
-    changed = asyncio.create_task(permission.changed.wait())
-    step: asyncio.Task[Written | None] | None = None
-    loop = asyncio.get_running_loop()
+    tasks = list[asyncio.Task[None]]()
     try:
         await response.prepare(request)
         retry = random.randint(*(int(seconds * 1000) for seconds in RETRY_SECONDS))  # noqa: S311
         await write(request, response, f"retry: {retry}\n\n".encode())
-        ping_at = loop.time() + PING_SECONDS
-        while True:
-            if step is None:
-                step = asyncio.create_task(_next(source))
-            await asyncio.wait(
-                {step, stopping, changed}, timeout=max(0.0, ping_at - loop.time()), return_when=asyncio.FIRST_COMPLETED
-            )
-            if stopping.done():
-                break
-            if changed.done():
-                if not await permission.holds():
-                    break
-                changed = asyncio.create_task(permission.changed.wait())
-            if step.done():
-                event, step = step.result(), None
-                if event is None:
-                    break
-                await write(request, response, event.encode())
-            if loop.time() >= ping_at:
-                if not await permission.holds():
-                    break
-                await write(request, response, b": ping\n\n")
-                ping_at = loop.time() + PING_SECONDS
+        watch = _Watch(request, response, permission)
+        # Whichever ends first ends the stream. Two tasks for all of it: one for each event would cost more than to
+        # write the event.
+        tasks += [asyncio.create_task(watch.run()), asyncio.create_task(_write_all(request, response, source, watch))]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()
     except ConnectionError:
         pass  # the client has left, which is how most streams end, or was left
     except Exception:
         # The status is already sent: the client gets the problem when it reconnects.
         log.exception("stream_failed", path=request.path)
     finally:
-        await _cancel(stopping)
-        await _cancel(changed)
-        if step is not None:
-            await _cancel(step)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await source.aclose()
     return response
 
 
-async def _next(source: AsyncGenerator[Written]) -> Written | None:
-    return await anext(source, None)
+async def _write_all(
+    request: web.Request, response: web.StreamResponse, source: AsyncGenerator[Written], watch: "_Watch"
+) -> None:
+    async for event in source:
+        await watch.permitted()
+        await write(request, response, event.encode())
 
 
-async def _cancel(task: asyncio.Task[object]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
+class _Watch:
+    """Ends when its stream must end: when the process stops, or the permission does not hold. Meanwhile it pings."""
+
+    def __init__(self, request: web.Request, response: web.StreamResponse, permission: Permission) -> None:
+        self._request = request
+        self._response = response
+        self._permission = permission
+        self._settled = asyncio.Event()
+        """Set while no check of the permission is under way."""
+        self._settled.set()
+
+    async def permitted(self) -> None:
+        """Wait until the permission has been asked again, where it may have changed."""
+        while self._permission.changed.is_set() or not self._settled.is_set():
+            self._settled.clear()
+            await self._settled.wait()
+
+    async def run(self) -> None:
+        """Watch. Raises ConnectionError when the client has left."""
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.create_task(self._request.app[STOPPING].wait())
+        changed = asyncio.create_task(self._permission.changed.wait())
+        # After a restart all clients come back at once. Their permissions, which cost reads of the store, are not asked
+        # for at once again and again.
+        ping_at = loop.time() + random.uniform(0, PING_SECONDS)  # noqa: S311
+        try:
+            while True:
+                timeout = max(0.0, ping_at - loop.time())
+                await asyncio.wait({stopping, changed}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                if stopping.done():
+                    return
+                self._settled.clear()
+                # Without an answer nothing more is written.
+                if not await self._permission.holds():
+                    return
+                self._settled.set()
+                if changed.done():
+                    changed = asyncio.create_task(self._permission.changed.wait())
+                if loop.time() >= ping_at:
+                    await write(self._request, self._response, b": ping\n\n")
+                    ping_at = loop.time() + PING_SECONDS
+        finally:
+            stopping.cancel()
+            changed.cancel()
+            await asyncio.gather(stopping, changed, return_exceptions=True)
