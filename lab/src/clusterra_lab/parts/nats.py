@@ -228,7 +228,8 @@ async def nats_cluster(
     try:
         for folder, port in zip(folders, ports, strict=True):
             listen, config = _outside(folder), folder / "config" / "nats-server.conf"
-            write_secret(config, member_config(listen, known, Member(folder.name, port, ports)))
+            member = Member(folder.name, port, ports)
+            write_secret(config, member_config(listen, known, member) if size > 1 else server_config(listen, known))
             process = await start(folder.name, [str(binary), "--config", str(config)], log=folder / "nats.log")
             servers.append(_Native(process, listen, passwords, {}))
         for each in servers:

@@ -4,6 +4,7 @@ The tenants and the cluster are those of a lab. Nobody serves the cluster's queu
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -23,10 +24,20 @@ from clusterra_lab.parts.user import User, logged_in
 from clusterra_lab.slurm.control_plane import SlurmCluster
 from clusterra_lab.stack.fleet import Command, RunningService, fleet, run_setup
 from clusterra_lab.stack.nats_login import USERS
-from clusterra_lab.stack.services import CLUSTER, PEOPLE, POLICY, Parts, provisioning, services, tables
+from clusterra_lab.stack.services import (
+    CLUSTER,
+    OTHER_TENANT,
+    PEOPLE,
+    POLICY,
+    Parts,
+    provisioning,
+    services,
+    tables,
+)
 
-REPLICATED = ("events", "gateway")
-ADMIN = PEOPLE[0].email
+ADMIN, SECOND_ADMIN = PEOPLE[0].email, PEOPLE[2].email
+SECOND = ClusterRef(tenant=str(OTHER_TENANT["id"]), cluster=CLUSTER.cluster)
+"""The cluster of the second tenant."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +46,9 @@ class SiteOptions:
 
     servers: int = 3
     """The servers of NATS. Each stream has a replica on every one."""
-    replicas: int = 2
-    """Of each service."""
+    gateways: int = 2
+    events: int = 2
+    """How many replicas of the service there are."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional variables of the services."""
 
@@ -54,6 +66,8 @@ class EventsSite:
     """A client that may publish and subscribe to everything."""
     admin: User
     """Signed in at the first gateway."""
+    second_admin: User
+    """That of the second tenant."""
     cluster: ClusterRef = CLUSTER
 
     def replicas(self, name: str) -> list[RunningService]:
@@ -67,7 +81,7 @@ async def events_site(
 ) -> AsyncIterator[EventsSite]:
     """Run a site in a folder until the block ends. Raises LabProblem, TimeoutError."""
     options = options or SiteOptions()
-    urls = [f"http://127.0.0.1:{kept_port(directory / f'gateway-{n}-port')}" for n in range(options.replicas)]
+    urls = [f"http://127.0.0.1:{kept_port(directory / f'gateway-{n}-port')}" for n in range(options.gateways)]
     async with AsyncExitStack() as running:
         callback = f"{urls[0]}/v1/auth/callback"
         nats, aws, oidc = await asyncio.gather(
@@ -90,27 +104,43 @@ async def events_site(
         await topology.apply_when_ready(nats.settings("lab"), topology.Size(options.servers))
         client = await bus.connect(nats.settings("lab"), "lab")
         running.push_async_callback(bus.close, client)
-        await run_setup([tables(parts), provisioning(parts, POLICY)], directory / "logs", progress)
-        commands = _replicas(services(parts, options.environment), urls)
+        tenants = _with_second_tenant(provisioning(parts, POLICY), parts.provision_file)
+        await run_setup([tables(parts), tenants], directory / "logs", progress)
+        commands = _replicas(services(parts, options.environment), urls, options.events)
         started = await running.enter_async_context(fleet(commands, directory / "logs", progress))
-        admin = await running.enter_async_context(
-            logged_in(urls[0], CLUSTER.cluster, lambda url: oidc.log_in(url, ADMIN))
-        )
-        yield EventsSite(nats, aws, started, tuple(urls), client, admin)
+        admins = [
+            await running.enter_async_context(
+                logged_in(urls[0], CLUSTER.cluster, lambda url, email=email: oidc.log_in(url, email))  # type: ignore[misc]
+            )
+            for email in (ADMIN, SECOND_ADMIN)
+        ]
+        yield EventsSite(nats, aws, started, tuple(urls), client, admins[0], admins[1])
 
 
-def _replicas(commands: list[Command], urls: list[str]) -> list[Command]:
+def _replicas(commands: list[Command], urls: list[str], events: int) -> list[Command]:
     """The commands of all replicas. Those of the gateway have an address each, and one session key."""
-    found = list[Command]()
-    for command in commands:
-        if command.name not in REPLICATED:
-            continue
-        for number, url in enumerate(urls, 1):
-            own = {"CLUSTERRA_HTTP_PORT": url.rpartition(":")[2], "CLUSTERRA_SESSIONS_PORT": "0"}
-            environment = {**command.environment, **(own if command.name == "gateway" else {})}
-            name = command.name if number == 1 else f"{command.name}-{number}"
-            found.append(replace(command, name=name, environment=environment))
-    return found
+    own: Mapping[str, list[dict[str, str]]] = {
+        "events": [{}] * events,
+        "gateway": [{"CLUSTERRA_HTTP_PORT": url.rpartition(":")[2], "CLUSTERRA_SESSIONS_PORT": "0"} for url in urls],
+    }
+    return [
+        replace(
+            command,
+            name=command.name if number == 1 else f"{command.name}-{number}",
+            environment={**command.environment, **variables},
+        )
+        for command in commands
+        for number, variables in enumerate(own.get(command.name, ()), 1)
+    ]
+
+
+def _with_second_tenant(command: Command, file: Path) -> Command:
+    """The command, after a cluster was added to the second tenant of its file."""
+    content = json.loads(file.read_text())
+    first, second = content["tenants"]
+    clusters = [{name: value for name, value in each.items() if name != "agent_key"} for each in first["clusters"]]
+    file.write_text(json.dumps({"tenants": [first, {**second, "admins": [SECOND_ADMIN], "clusters": clusters}]}))
+    return command
 
 
 def _no_slurm(directory: Path) -> SlurmCluster:
