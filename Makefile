@@ -28,7 +28,7 @@ NPM := PATH=$(NODE)/bin:$$PATH node $(NODE)/lib/node_modules/npm/bin/npm-cli.js
 CONSOLE_TYPES = PATH=$(NODE)/bin:$$PATH PYTHONPATH=services/gateway/tests $(BIN)/python tools/console_types.py
 CONSOLE_FILES = $(shell git ls-files --cached --others --exclude-standard console)
 
-.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-events test-spool test-software test-engines test-sbatch test-long-list record-jobs record-pictures record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-console bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
+.PHONY: help demo up down status console test test-browser test-kubernetes test-containers test-fast test-histories record-durations test-chaos test-rolling test-upgrade test-crashes test-events test-spool test-software test-engines test-sbatch test-long-list record-jobs record-pictures record-contracts lint bench-ablation bench-advise bench-cost bench-live bench-parameters bench-planner bench-latency bench-edge bench-gateway bench-console bench-events bench-files bench-cli bench-fleet soak test-openapi test-uploads docs lock zipapp clean prepare prepare-kubernetes test-compose
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -223,6 +223,10 @@ bench-planner: $(VENV)/.installed ## Measure the planner's speed, and compare it
 bench-fleet: $(VENV)/.installed ## Measure many small clusters, alone and beside a big one (CLUSTERS=N, JOBS= RUNNING= NODES= of the big one, MINUTES= ALONE_MINUTES= EVERY=SECONDS, COUNT_STORE=1)
 	@PYTHONPATH=bench $(BIN)/python -m fleet $(foreach name,CLUSTERS JOBS RUNNING NODES MINUTES ALONE_MINUTES EVERY REPLICAS,\
 	  $(if $($(name)),--$(subst _,-,$(shell echo $(name) | tr A-Z a-z)) $($(name)))) $(if $(COUNT_STORE),--count-store)
+
+bench-events: $(VENV)/.installed ## Measure events: how many are archived, and what one takes to 2,000 clients and 100 webhooks, beside plain consumers (EVENTS=N, CLIENTS=N, WEBHOOKS=N, RATE= and WEBHOOK_RATE= a second, SECONDS=N; 4 minutes)
+	@PYTHONPATH=bench $(BIN)/python -m events $(foreach name,EVENTS CLIENTS WEBHOOKS RATE WEBHOOK_RATE SECONDS,\
+	  $(if $($(name)),--$(subst _,-,$(shell echo $(name) | tr A-Z a-z)) $($(name))))
 
 lint: $(VENV)/.installed console/node_modules/.installed console/openapi/node_modules/.installed ## Check formatting, lint, imports, types, links, and that generated files are up to date
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

@@ -1,0 +1,1 @@
+"""A bench of events, and the processes of its load."""
