@@ -1,7 +1,10 @@
 """The measurements of events: what is published reaches the archive, followers and webhooks."""
 
 import asyncio
+import base64
 import itertools
+import os
+import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,11 +15,16 @@ from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import EVENT, EVENTS_ARCHIVE
 from clusterra_contracts.events import NodeFact
 from clusterra_contracts.identity import ClusterRef, now
+from clusterra_contracts.webhooks import DeliverFrom, Webhook, WebhookSecret
 from clusterra_lab.machine.ports import free_port
 from clusterra_lab.machine.process import until
 from clusterra_lab.machine.progress import Progress
 from clusterra_lab.stack.events_site import SECOND, EventsSite
 from clusterra_runtime.nats.events import EventPublisher
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.dynamodb import DynamoDBStore
+from clusterra_runtime.store.store import Put
+from clusterra_runtime.store.webhook_records import WEBHOOKS, attributes_of, webhook_key
 
 from events.followers import Followers
 from events.load import Loading, Published, Told, loading
@@ -117,13 +125,15 @@ class Bench:
         self.progress(f"{number} webhooks")
         load = Receivers(port=free_port(), webhooks=number)
         async with loading("events.receivers", load) as receivers, self._beside_plain() as plain:
-            for webhook in range(number):
-                admin = self.site.admin if webhook < WEBHOOKS_EACH else self.site.second_admin
-                url = f"http://127.0.0.1:{load.port}/{webhook}"
-                wanted = {"name": f"bench {webhook}", "url": url, "kinds": [KIND]}
-                async with admin.session.post("/v1/webhooks", json=wanted) as answer:
-                    assert answer.status == 201, await answer.text()
+            urls = [f"http://127.0.0.1:{load.port}/{webhook}" for webhook in range(number)]
+            async with _store(self.site) as store:
+                for place, url in enumerate(urls):
+                    await _put_webhook(store, self.site.cluster if place < WEBHOOKS_EACH else SECOND, url)
             refs = [self.site.cluster, SECOND][: -(-number // WEBHOOKS_EACH)]
+            for ref in refs:
+                # Only the subject counts: the events service reads the webhooks of the tenant again.
+                await self.site.bus.publish(subjects.event(ref, "webhook.changed"), b"{}")
+            await asyncio.sleep(QUIET_SECONDS)
             self.progress(f"{self.sizes.webhook_rate:g} events a second for {number} webhooks")
             async with self._used("webhook", round(self.sizes.webhook_rate * self.sizes.seconds)):
                 published = await self._publish(self.sizes.webhook_rate, "webhook", refs)
@@ -205,6 +215,29 @@ SERVERS = {"nats": "nats-server", "dynamodb": "ministack"}
 """The servers of the site, and what is in their command lines."""
 QUIET_SECONDS = 3.0
 """How long the last event is waited for."""
+
+
+@asynccontextmanager
+async def _store(site: EventsSite) -> AsyncIterator[DynamoDBStore]:
+    """The site's tables, with all rights."""
+    os.environ.update(site.aws.environment())
+    async with DynamoDBStore(table_prefix="clusterra-") as store:
+        yield store
+
+
+async def _put_webhook(store: DynamoDBStore, ref: ClusterRef, url: str) -> None:
+    """Write a webhook as the gateway does, which would test each first, and 30 in a minute at most."""
+    webhook = Webhook(
+        id=f"wh_{secrets.token_hex(8)}",
+        name="bench",
+        url=url,
+        kinds=(KIND,),
+        secrets=(WebhookSecret(text="whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()),),
+        deliver_from=DeliverFrom(id=secrets.token_hex(8), time=now()),
+        created_by="bench",
+        created_at=now(),
+    )
+    await store.write(Put(WEBHOOKS, webhook_key(ref.tenant, webhook.id), attributes_of(webhook), Absent()))
 
 
 def _fact(number: int) -> NodeFact:
