@@ -2,12 +2,13 @@
 
 After each event that was sent, the entry of the delivery log is written and then the progress, on the condition that
 nobody else has moved it. So an event may be sent twice, after a crash or where two replicas visit a webhook at once;
-receivers know it by its id. None is left out, because the progress passes an event only after its outcome is known.
+receivers know it by its id. None is left out, because the progress passes an event only after its outcome is known. An
+event that a digest counts is passed and counted in one write.
 """
 
 import hashlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,7 @@ from functools import partial
 
 import structlog
 from clusterra_contracts.bus.topology import EVENT
-from clusterra_contracts.events import Event
+from clusterra_contracts.events import Event, JobFact
 from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.webhooks import Attempt, Delivery
 from clusterra_contracts.webhooks import Webhook
@@ -23,8 +24,10 @@ from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.direct import StreamEnd, stream_end
 from clusterra_runtime.store.store import ConditionFailed
 
+from clusterra_events.webhooks.digests import task_fact
 from clusterra_events.webhooks.matching import concerns, may_concern
 from clusterra_events.webhooks.progress import (
+    DIGEST,
     Outcome,
     Progress,
     after_failure,
@@ -67,6 +70,8 @@ class Visited:
     """Whether an attempt failed."""
     slow: bool = False
     """Whether it took long to take one."""
+    digest_at: datetime | None = None
+    """When a digest is due, if no event comes before."""
 
 
 def digest_of_url(webhook: Webhook) -> str:
@@ -142,27 +147,77 @@ class _Visit:
     async def run(self, may_go_on: Callable[[], bool]) -> Visited:
         webhook = self._target.webhook
         pages = Pages(self._by.client, self._target.tenant, self._stream, partial(may_concern, webhook))
-        async with aclosing(pages.after(self._progress)) as following:
-            async for page in following:
-                for found in page:
-                    if not may_go_on():
-                        return Visited()
-                    if self._sent >= MOST_EVENTS or time.monotonic() >= self._ends_at:
-                        await self._keep()
-                        return Visited(more=True, slow=self._slow)
-                    outcome = await self._deal_with(found)
-                    if outcome in ("retry", "disabled"):
-                        return Visited(due_at=self._progress.next_attempt_at, failed=True)
-                await self._keep()
-        return Visited(slow=self._slow)
+        async with aclosing(pages.after(self._progress)) as following, aclosing(self._next(following)) as coming:
+            async for found in coming:
+                if not may_go_on():
+                    return Visited()
+                if self._sent >= MOST_EVENTS or time.monotonic() >= self._ends_at:
+                    await self._keep()
+                    return Visited(more=True, slow=self._slow)
+                outcome = await self._deal_with(found)
+                if outcome in ("retry", "disabled"):
+                    return Visited(due_at=self._progress.next_attempt_at, failed=True)
+        return Visited(slow=self._slow, digest_at=self._progress.digests.due_at(now()))
+
+    async def _next(self, pages: AsyncGenerator[list[Found]]) -> AsyncGenerator[Found]:
+        """What comes next, until the end of the stream: its events, and before them the digests that are due."""
+        while (digest := await self._due_digest()) is not None:
+            yield digest
+        async for page in pages:
+            for found in page:
+                yield found
+                if self._progress.digests.is_full and (digest := await self._due_digest()) is not None:
+                    yield digest
+            await self._keep()
+            while (digest := await self._due_digest()) is not None:
+                yield digest
+        self._progress = self._progress.at_end()
+        while (digest := await self._due_digest()) is not None:
+            yield digest
+        await self._keep()
+
+    async def _due_digest(self) -> Found | None:
+        """A digest that is due. It is stored first, with all that it counts, and so is the same in every attempt."""
+        if self._progress.digests.sealed is None:
+            all_at_once = self._target.webhook.arrays == "tasks"
+            self._progress = self._progress.sealing(now(), all_at_once=all_at_once)
+        if (sealed := self._progress.digests.sealed) is None:
+            return None
+        await self._keep()
+        return Found(*sealed.event(self._target.tenant, self._progress.deliver_from_id), DIGEST, None)
 
     async def _deal_with(self, found: Found) -> Outcome | None:
-        """Send an event. Returns the outcome; None for one that does not concern the webhook."""
-        self._progress = self._progress.at(found.sequence)
-        ref, event = found.ref, found.event
-        if ref is None or event is None or not concerns(self._target.webhook, ref.cluster, event):
+        """Send an event, or count it for a digest. Returns the outcome; None for one that is not sent."""
+        is_digest, ref, event = found.sequence == DIGEST, found.ref, found.event
+        if not is_digest:
+            self._progress = self._progress.at(found.sequence)
+        if ref is None or event is None or not (is_digest or concerns(self._target.webhook, ref.cluster, event)):
             self._progress = self._progress.skipped(found.sequence, found.stored_at, self._stream)
             return None
+        fact = self._counted(event)
+        if fact is None or self._progress.digests.tells_at_once(ref.cluster, fact):
+            return await self._send(found, ref, event)
+        self._progress = self._passed(self._progress, found, delivered=False)
+        return None
+
+    def _counted(self, event: Event) -> JobFact | None:
+        """The fact of an event that digests count; None for one that is sent as it is."""
+        return task_fact(event.data) if self._target.webhook.arrays == "digest" else None
+
+    def _passed(self, progress: Progress, found: Found, *, delivered: bool) -> Progress:
+        """The progress after an event, whose outcome is known or which a digest will tell."""
+        if found.sequence == DIGEST:
+            return progress.digest_delivered() if delivered else progress.digest_given_up()
+        passed = progress.succeeded if delivered else progress.skipped
+        after, event = passed(found.sequence, found.stored_at, self._stream), found.event
+        if found.ref is None or event is None or (fact := self._counted(event)) is None:
+            return after
+        if delivered:
+            return after.with_digests(after.digests.failure_told(found.ref.cluster, fact, now()))
+        return after.with_digests(after.digests.counted(found.ref.cluster, event, fact, now()))
+
+    async def _send(self, found: Found, ref: ClusterRef, event: Event) -> Outcome:
+        """Send an event. Returns the outcome."""
         self._sent += 1
         failing = attempts_of(self._progress, found.sequence, now(), digest_of_url(self._target.webhook))
         attempt = await self._by.sender.send(self._target.webhook, ref, event)
@@ -170,12 +225,12 @@ class _Visit:
         at, number = now(), self._progress.logged
         outcome: Outcome = "delivered"
         if attempt.delivered:
-            progress = self._progress.succeeded(found.sequence, found.stored_at, self._stream)
+            progress = self._passed(self._progress, found, delivered=True)
         else:
             pause = pause_seconds(failing.attempts)
             progress, outcome = after_failure(self._progress, failing, attempt, at, pause)
             if outcome == "given up":
-                progress = progress.skipped(found.sequence, found.stored_at, self._stream)
+                progress = self._passed(progress, found, delivered=False)
         if outcome == "disabled" and not await self._by.is_current(self._target.tenant, self._target.webhook):
             # Its admin has changed it meanwhile, such as to an address in place of the one that is gone.
             raise Overtaken

@@ -13,7 +13,10 @@ from clusterra_contracts.rpc.webhooks import Attempt
 from clusterra_contracts.webhooks import DeliverFrom
 from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.direct import StreamEnd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from clusterra_events.webhooks.digests import Digests
+from clusterra_events.webhooks.records import Record
 
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 3600.0
@@ -21,22 +24,19 @@ CLOCK_SKEW = timedelta(minutes=1)
 GIVE_UP_AFTER = timedelta(days=1)
 DISABLE_AFTER = timedelta(days=5)
 GONE = 410
+DIGEST = 0
+"""Stands for the sequence of a digest."""
 _DOUBLINGS = 10
 """After so many, the pause is the longest one."""
 
 type Outcome = Literal["delivered", "retry", "given up", "disabled"]
 
 
-class Record(BaseModel):
-    """A part of what is stored."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
 class Failing(Record):
     """The event whose attempts have failed so far. It is tried again next."""
 
     sequence: int
+    """That of the event; `DIGEST` for a digest, which is in no stream."""
     attempts: Annotated[int, Field(ge=1)]
     first_at: Moment
     url_digest: str = ""
@@ -64,6 +64,8 @@ class Progress(Record):
     next_attempt_at: Moment | None = None
     disabled_reason: str = ""
     """Why the webhook is disabled; empty while it is not."""
+    digests: Annotated[Digests, Field(exclude_if=lambda each: each == Digests())] = Digests()
+    """The events of tasks of arrays that are told together. A `deliver_from` begins without any."""
 
     @property
     def since(self) -> datetime | None:
@@ -104,6 +106,29 @@ class Progress(Record):
         """After an event that was delivered."""
         update = {"logged": self.logged + 1, "failing_since": None, "next_attempt_at": None}
         return self.skipped(sequence, stored_at, stream).model_copy(update=update)
+
+    def digest_delivered(self) -> "Progress":
+        """After the sealed digest was delivered. No event of the stream is passed by it."""
+        update = {"logged": self.logged + 1, "failing_since": None, "next_attempt_at": None}
+        return self.digest_given_up().model_copy(update=update)
+
+    def digest_given_up(self) -> "Progress":
+        """After the sealed digest was given up."""
+        return self._without_failing().model_copy(update={"digests": self.digests.told()})
+
+    def sealing(self, at: datetime, *, all_at_once: bool) -> "Progress":
+        """With the next digest that is due sealed. None is, while an event fails: the digests wait behind it."""
+        if self.failing is not None:
+            return self
+        return self.with_digests(self.digests.sealing(at, all_at_once=all_at_once))
+
+    def with_digests(self, digests: Digests) -> "Progress":
+        """With other counts."""
+        return self if digests is self.digests else self.model_copy(update={"digests": digests})
+
+    def at_end(self) -> "Progress":
+        """At the end of the stream: an event that fails, and is not there, is gone from it."""
+        return self if self.digests.sealed is not None else self._without_failing()
 
     def _without_failing(self) -> "Progress":
         """Leaves the failing event behind. Its entry stays in the delivery log."""

@@ -1,4 +1,5 @@
-"""Which webhooks are visited: those that an event may concern, those that are due after a failure, and at times all.
+"""Which webhooks are visited: those that an event may concern, those of which a digest or an event that failed is due,
+and at times all.
 
 Replicas share the webhooks by leases of shards. A lease only saves work. The guarantee is the condition under which the
 progress of a webhook is written.
@@ -61,6 +62,8 @@ class WebhookSweep:
         self._wanted = set[Key]()
         self._due = dict[Key, tuple[Webhook, datetime]]()
         """Webhooks whose last visit failed, as they were then, and when they are visited again unless they change."""
+        self._digests = dict[Key, datetime]()
+        """When a digest of a webhook is due. Events that come before are dealt with all the same."""
         self._timer: asyncio.TimerHandle | None = None
         self._all_at = -ALL_SECONDS
         self._sweep = Sweep[Target]("webhooks", self._listed, self._visit, _place, FAILURES)
@@ -118,6 +121,7 @@ class WebhookSweep:
                 found[key] = Target(tenant, webhook)
         self._wanted = set(found)
         self._due = {key: due for key, due in self._due.items() if key[1] in self._webhooks_of(key[0])}
+        self._digests = {key: at for key, at in self._digests.items() if key[1] in self._webhooks_of(key[0])}
         return list(found.values())
 
     def _is_due(self, key: Key, webhook: Webhook) -> bool:
@@ -130,6 +134,7 @@ class WebhookSweep:
         key = (target.tenant, target.webhook.id)
         self._wanted.discard(key)
         self._due.pop(key, None)
+        self._digests.pop(key, None)
         try:
             visited = await self._deliverer.visit(target, lambda: self._may_go_on(target))
         except FAILURES:
@@ -137,6 +142,9 @@ class WebhookSweep:
             raise
         if visited.due_at is not None:
             self._visit_at(target, visited.due_at)
+        if visited.digest_at is not None:
+            self._digests[key] = visited.digest_at
+            self._set_timer()
         if visited.more:
             self._want([key])
         if visited.failed or visited.slow:
@@ -152,22 +160,25 @@ class WebhookSweep:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Wake the sweep when the next failed webhook is due. One timer for all of them."""
+        """Wake the sweep when the next webhook is due. One timer for all of them."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._due:
-            soonest = min(due_at for _, due_at in self._due.values())
-            at = now()
-            seconds = 0.0 if is_over(soonest, at) else (soonest - at).total_seconds()
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timer)
+        at = now()
+        seconds = [0.0 if is_over(due_at, at) else (due_at - at).total_seconds() for _, due_at in self._due.values()]
+        seconds.extend((due_at - at).total_seconds() for due_at in self._digests.values())
+        if seconds:
+            self._timer = asyncio.get_running_loop().call_later(max(min(seconds), 0.0), self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer, at = None, now()
         due = [key for key, (_, due_at) in self._due.items() if is_over(due_at, at)]
+        digests = [key for key, due_at in self._digests.items() if due_at <= at]
         for key in due:
             del self._due[key]
-        self._want(due)
+        for key in digests:
+            del self._digests[key]
+        self._want({*due, *digests})
         self._set_timer()
 
 
