@@ -1,7 +1,9 @@
 """`clusterra webhooks` as processes, with a real gateway, and stand-ins for whoever delivers."""
 
+import base64
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from clusterra_contracts.identity import now
@@ -56,6 +58,23 @@ async def test_a_webhook_from_its_creation_to_its_end(boss: CommandLine, events:
     assert created.out.strip() not in listed.out
     assert deleted.out == f"webhook {webhook} is deleted\n"
     assert (await boss("webhooks", "list", "--quiet")).out == ""
+
+
+async def test_a_secret_of_a_file_signs_the_test(boss: CommandLine, events: WebhooksStandIn, tmp_path: Path) -> None:
+    secret = f"whsec_{base64.b64encode(bytes(range(24))).decode()}"
+    file, empty = tmp_path / "secret", tmp_path / "empty"
+    file.write_text(f"{secret}\n")
+    empty.write_text("s3cr3t\n")
+
+    created = await boss("webhooks", "create", ADDRESS, "--name=CI", "--arrays=tasks", f"--secret-file={file}")
+    refused = await boss("webhooks", "create", ADDRESS, "--name=CI", f"--secret-file={empty}")
+
+    (test,) = events.tests
+    assert (created.code, created.out.strip(), test.webhook.arrays) == (0, secret, "tasks"), created
+    assert [each.text for each in test.webhook.secrets] == [secret]
+    assert (refused.code, refused.out) == (2, "")
+    assert "has no secret" in refused.err
+    assert "s3cr3t" not in refused.err
 
 
 async def test_a_receiver_that_refuses_is_told(boss: CommandLine, events: WebhooksStandIn) -> None:

@@ -2987,6 +2987,8 @@ export interface components {
             kinds: string[];
             clusters: string[];
             users: string[];
+            /** @enum {string} */
+            arrays: "tasks" | "digest";
             enabled: boolean;
             state: ("working" | "retrying" | "disabled") | null;
             disabled_reason: string;
@@ -3106,6 +3108,9 @@ export interface components {
             kinds?: string[];
             clusters?: string[];
             users?: string[];
+            /** @enum {string} */
+            arrays?: "tasks" | "digest";
+            secret?: string | null;
         };
         NewerFact: {
             kind: string;
@@ -4136,6 +4141,7 @@ export interface components {
             kinds?: string[] | null;
             clusters?: string[] | null;
             users?: string[] | null;
+            arrays?: ("tasks" | "digest") | null;
             enabled?: boolean | null;
         };
         WebhookList: {
@@ -4149,6 +4155,8 @@ export interface components {
             kinds: string[];
             clusters: string[];
             users: string[];
+            /** @enum {string} */
+            arrays: "tasks" | "digest";
             enabled: boolean;
             state: ("working" | "retrying" | "disabled") | null;
             disabled_reason: string;

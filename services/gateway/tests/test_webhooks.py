@@ -6,12 +6,14 @@ The events service is a stand-in on a real NATS: `webhooks_stand_in.py`.
 import asyncio
 import base64
 import json
+import secrets
 from typing import Any
 
 import aiohttp
 import pytest
 from clusterra_contracts.events import AdminFact, Event
 from clusterra_contracts.rpc import webhooks as rpc
+from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.settings import Settings
 from clusterra_gateway.webhooks import records
 from clusterra_lab.machine.process import until
@@ -65,6 +67,43 @@ async def test_a_webhook_is_made_after_a_test_and_shows_its_secret_once(world: W
     item = await world.store.get(WEBHOOKS, webhook_key("acme", shown["id"]))
     assert item is not None
     assert webhook_of(item) == sent.webhook
+
+
+async def test_a_secret_of_the_caller_signs_the_test_and_is_kept_nowhere_else(
+    world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    boss = await world.login("boss@acme.example")
+    secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
+    fields = {"name": "CI", "url": URL, "secret": secret}
+
+    status, shown = await call(boss, "POST", "", fields, headers=KEY)
+    again = await call(boss, "POST", "", fields, headers=KEY)
+    other = await call(boss, "POST", "", fields | {"secret": secret.replace("whsec_", "whsec_AAAA")}, headers=KEY)
+
+    (sent,) = stand_in(world).tests
+    assert (status, shown["secret"]) == (201, secret)
+    assert [each.text for each in sent.webhook.secrets] == [secret]
+    assert (again[0], other[0]) == (409, 422)
+    assert secret not in json.dumps([again, other, await call(boss, "GET")])
+    item = await world.store.get(WEBHOOKS, webhook_key("acme", shown["id"]))
+    assert item is not None
+    assert webhook_of(item) == sent.webhook
+    claims = await world.store.scan(IDEMPOTENCY, limit=100)
+    assert claims.items
+    assert secret not in repr(claims.items)
+    assert secret not in "".join(capfd.readouterr())
+
+
+async def test_new_webhooks_get_digests_of_arrays_and_those_of_before_each_task(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+
+    new, chosen = await made(boss), await made(boss, arrays="tasks")
+    _, changed = await call(boss, "PATCH", f"/{chosen['id']}", {"arrays": "digest"})
+    _, back = await call(boss, "PATCH", f"/{chosen['id']}", {"arrays": "tasks", "name": "all"})
+
+    assert [each["arrays"] for each in (new, chosen, changed, back)] == ["digest", "tasks", "digest", "tasks"]
+    # A record of before has no such field.
+    assert "arrays" not in stand_in(world).tests[-1].webhook.model_dump(mode="json")
 
 
 @pytest.mark.parametrize(
@@ -138,6 +177,12 @@ async def test_a_request_that_is_sent_again_makes_no_second_webhook(world: World
         ({"name": ""}, "name"),
         ({"name": "a\x1b[2J"}, "name"),
         ({"secret": "whsec_mine"}, "secret"),
+        ({"secret": "whsec_s3cr3t+" + "A" * 27}, "secret"),
+        ({"secret": "whsec_" + "A" * 32}, "can be guessed"),
+        ({"secret": "whsec_" + "A" * 33}, "base64"),
+        ({"secret": "whsec_" + base64.b64encode(bytes(range(66))).decode()}, "24 to 64 bytes"),
+        ({"arrays": "all"}, "arrays"),
+        ({"kinds": ["job.digest"]}, "arrays: digest"),
     ],
 )
 async def test_what_cannot_be_is_refused_with_a_hint(world: World, fields: dict[str, Any], told: str) -> None:

@@ -1,10 +1,11 @@
 """`webhooks`: URLs to which the events of a workspace are delivered, for admins."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from clusterra_cli.bounded_input import read_bounded
 from clusterra_cli.commands.listing_group import listing_group
 from clusterra_cli.completion import known_webhooks
 from clusterra_cli.connection import Json, Key, Limit, Quiet, Url, connected, joined
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from clusterra.models import Webhook, WebhookAttempt
 
 WEBHOOKS = "/v1/webhooks"
+_MOST_SECRET_BYTES = 1024**2
 WebhookArgument = Annotated[
     str,
     typer.Argument(
@@ -70,6 +72,18 @@ def create(
         list[str] | None,
         typer.Option("--user", help="Events about jobs, runs and sessions of these users; by default all events."),
     ] = None,
+    arrays: Annotated[
+        Literal["digest", "tasks"],
+        typer.Option(help="The events of tasks of arrays: counted in digests after the first failure, or one by one."),
+    ] = "digest",
+    secret_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file with the secret that the receiver has already, or - for stdin: whsec_ and 24 to 64 random"
+            " bytes in base64. By default a new one is made.",
+        ),
+    ] = None,
     key: Key = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -77,11 +91,14 @@ def create(
 ) -> None:
     """Create a webhook: events are delivered to a URL from now on. The secret is printed only once.
 
-    The receiver must answer a test event first, with a status of 200 to 299 and without the secret.
+    The receiver must answer a test event first, with a status of 200 to 299. It can verify it if it has the secret of
+    --secret-file.
     """
     from clusterra.models import MadeWebhook
 
+    secret = None if secret_file is None else _secret(secret_file)
     body = {"name": name, "url": address, "kinds": kinds, "clusters": clusters, "users": users}
+    body |= {"arrays": arrays, "secret": secret}
     given = {field: each for field, each in body.items() if each is not None}
     with connected(url) as client:
         made = client.fetch(MadeWebhook, "POST", WEBHOOKS, body=given, key=key)
@@ -181,6 +198,16 @@ def delete(webhook_id: WebhookArgument, json: Json = False, quiet: Quiet = False
     with connected(url) as client:
         client.request("DELETE", f"{WEBHOOKS}/{joined(webhook_id)}")
     Output(json, quiet).done(webhook_id, f"webhook {webhook_id} is deleted", outcome="deleted")
+
+
+def _secret(name: str) -> str:
+    """The secret in a file. Raises WrongUsage, which does not repeat it."""
+    lines = read_bounded(name, _MOST_SECRET_BYTES).split()
+    if len(lines) != 1 or not lines[0].startswith(b"whsec_") or not lines[0].isascii():
+        raise WrongUsage(
+            f"{name} has no secret", "it has one line, as this makes it: echo whsec_$(openssl rand -base64 32)"
+        )
+    return lines[0].decode()
 
 
 def _state(webhook: "Webhook") -> str:

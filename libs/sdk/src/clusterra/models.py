@@ -166,6 +166,7 @@ class MadeWebhook(Model):
     kinds: tuple[str, ...]
     clusters: tuple[str, ...]
     users: tuple[str, ...]
+    arrays: str
     enabled: bool
     state: str | None
     disabled_reason: str
@@ -619,6 +620,7 @@ class Webhook(Model):
     kinds: tuple[str, ...]
     clusters: tuple[str, ...]
     users: tuple[str, ...]
+    arrays: str
     enabled: bool
     state: str | None
     disabled_reason: str

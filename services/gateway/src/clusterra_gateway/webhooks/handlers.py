@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.webhooks import DeliveryPage
-from clusterra_contracts.webhooks import DeliverFrom, Webhook
+from clusterra_contracts.webhooks import DeliverFrom, Webhook, WebhookSecret
 from clusterra_runtime.nats.registry import Registry
 
 from clusterra_gateway.http.answers.responses import json_response, no_content
@@ -19,7 +19,7 @@ from clusterra_gateway.idempotency.key import IDEMPOTENCY_KEY
 from clusterra_gateway.idempotency.once import AnswerOnce
 from clusterra_gateway.identity.access.authentication import Caller
 from clusterra_gateway.identity.access.private_route import Needs, caller_routes
-from clusterra_gateway.webhooks.checks import check_clusters, check_kinds, check_url
+from clusterra_gateway.webhooks.checks import check_clusters, check_kinds, check_secret, check_url
 from clusterra_gateway.webhooks.models import MadeWebhook, NewWebhook, WebhookChange, WebhookList, WebhookView
 from clusterra_gateway.webhooks.receivers import Receivers
 from clusterra_gateway.webhooks.records import WebhookRecords
@@ -59,26 +59,28 @@ class WebhookHandlers:
     async def create(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """Creates a webhook: the events from now on are delivered to a URL in order, signed as Standard Webhooks says.
 
-        A test event is sent first, which the receiver cannot verify yet. 422 if it does not answer with a status of 200
-        to 299; nothing is created then. `secret` verifies the signatures: keep it, it is not shown again. 409 for more
-        than 50 webhooks.
+        A test event is sent first. 422 if the receiver does not answer with a status of 200 to 299; nothing is created
+        then. `secret` verifies the signatures: the receiver can verify the test event if the request has a secret that
+        the receiver knows. Otherwise a new one is made: keep it, it is not shown again. 409 for more than 50 webhooks.
 
         With an Idempotency-Key that has made a webhook already, 409 names it: its secret is not shown again.
         """
         wanted = await body(request, NewWebhook)
         tenant = caller.member.tenant
-        self._check(tenant, wanted.model_dump())
+        self._check(tenant, wanted.fields)
+        if wanted.secret is not None:
+            check_secret(wanted.secret)
 
         async def create() -> MadeWebhook:
             await self._records.check_room(tenant)
             at = now()
             webhook = Webhook(
                 id=f"wh_{secrets.token_hex(8)}",
-                secrets=(new_secret(),),
+                secrets=(new_secret() if wanted.secret is None else WebhookSecret(text=wanted.secret),),
                 deliver_from=deliver_from(at),
                 created_by=caller.member.user,
                 created_at=at,
-                **wanted.model_dump(),
+                **wanted.fields,
             )
             await self._receivers.check(tenant, webhook)
             await self._records.create(caller.member, webhook)

@@ -6,7 +6,15 @@ from typing import Annotated, Any
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.identity import Id, Moment, UserName, now
 from clusterra_contracts.rpc.webhooks import Attempt, Delivery, DeliveryPage
-from clusterra_contracts.webhooks import MAX_URL_CHARACTERS, KindFilter, Webhook, WebhookName, WebhookState
+from clusterra_contracts.webhooks import (
+    MAX_URL_CHARACTERS,
+    ArrayDelivery,
+    KindFilter,
+    SecretText,
+    Webhook,
+    WebhookName,
+    WebhookState,
+)
 from pydantic import AfterValidator, Field, StringConstraints
 
 from clusterra_gateway.http.answers.responses import ResponseBody
@@ -44,6 +52,17 @@ class NewWebhook(Body):
     """Empty: all clusters of the workspace."""
     users: Users = ()
     """Only events about jobs, runs and sessions of these users. Empty: all events, also those about no user."""
+    arrays: ArrayDelivery = "digest"
+    """How tasks of arrays are told. `digest`: the first failure at once, all others counted in events `job.digest`.
+    `tasks`: each task with its own events."""
+    secret: SecretText | None = Field(default=None, repr=False)
+    """What deliveries are signed with: `whsec_` and 24 to 64 random bytes in base64. A receiver that has it can verify
+    the test event. null: a new one is made."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """All but the secret, by their names."""
+        return self.model_dump(exclude={"secret"})
 
 
 class WebhookChange(Body):
@@ -54,6 +73,7 @@ class WebhookChange(Body):
     kinds: Kinds | None = None
     clusters: Clusters | None = None
     users: Users | None = None
+    arrays: ArrayDelivery | None = None
     enabled: bool | None = None
     """`true` begins again with the events from now on, also if failures have disabled the webhook."""
 
@@ -85,6 +105,7 @@ class WebhookView(ResponseBody):
     kinds: tuple[str, ...]
     clusters: tuple[str, ...]
     users: tuple[str, ...]
+    arrays: ArrayDelivery
     enabled: bool
     """Whether an admin has it enabled. It stays `true` when failures disable the webhook: see `state`."""
     state: WebhookState | None

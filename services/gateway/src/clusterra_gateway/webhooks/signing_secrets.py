@@ -1,6 +1,7 @@
-"""The secrets with which deliveries are signed: new ones, and their rotation."""
+"""The secrets with which deliveries are signed: new ones, those that callers bring, and their rotation."""
 
 import base64
+import binascii
 import secrets
 from datetime import datetime, timedelta
 
@@ -9,11 +10,29 @@ from clusterra_contracts.webhooks import Webhook, WebhookSecret
 from clusterra_gateway.http.requests.errors import Conflict
 
 SECRET_BYTES = 32
+LEAST_BYTES, MOST_BYTES = 24, 64
+"""Of a secret that a caller brings, as Standard Webhooks says."""
+LEAST_DIFFERENT = 12
+"""So many different bytes it must have. Of 24 random ones fewer than 17 differ once in a million."""
+PREFIX = "whsec_"
 
 
 def new_secret() -> WebhookSecret:
     """A new secret, in the form of Standard Webhooks."""
-    return WebhookSecret(text=f"whsec_{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}")
+    return WebhookSecret(text=f"{PREFIX}{base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()}")
+
+
+def problem_of_secret(text: str) -> str:
+    """What is wrong with a secret that a caller brings; empty for a usable one. It does not repeat the secret."""
+    try:
+        key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+    except binascii.Error:
+        return f"a secret is {PREFIX} and base64"
+    if not LEAST_BYTES <= len(key) <= MOST_BYTES:
+        return f"a secret has {LEAST_BYTES} to {MOST_BYTES} bytes, written in base64"
+    if len(set(key)) < LEAST_DIFFERENT:
+        return "a secret is random: this one can be guessed"
+    return ""
 
 
 def rotated(webhook: Webhook, new: WebhookSecret, at: datetime, overlap: timedelta) -> Webhook:
