@@ -8,6 +8,7 @@ from clusterra_contracts import alternatives, events
 from clusterra_contracts.condition import ClusterCondition, Degradation
 from clusterra_contracts.heartbeat import Applied, Heartbeat, Node, NodeClaim, Price, Stuck, Worker
 from clusterra_contracts.identity import ClusterRef, SlurmUser, Wire
+from clusterra_contracts.notifications import Choices
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueCounts, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPolicy, StorageBinding
 from clusterra_contracts.revocation import Revocation
@@ -20,6 +21,7 @@ from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
 from clusterra_contracts.rpc import job_fields
+from clusterra_contracts.rpc import mails as mails_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import simulate as simulate_rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
@@ -444,6 +446,16 @@ EXAMPLES: dict[str, Wire] = {
     ),
     "history.page.v4": history_rpc.HistoryPage(events=(EVENT,), position=41),
     "revocation.v1": Revocation(of="token", subject="0123456789abcdef"),
+    "mail.read-recipients.v1": mails_rpc.ReadRecipients(cluster="c1", user="ada", uid=20001),
+    "mail.recipients.v1": mails_rpc.Recipients(
+        recipients=(
+            mails_rpc.Recipient(
+                member="0123456789abcdef0123456789abcdef",
+                address="ada@acme.example",
+                choices=Choices(jobs_failed=True),
+            ),
+        )
+    ),
     "webhook.test.v1": webhooks_rpc.TestWebhook(webhook=WEBHOOK),
     "webhook.attempt.v1": webhooks_rpc.Attempt(delivered=True, status=204, seconds=0.12),
     "webhook.read.v1": webhooks_rpc.ReadDeliveries(webhook_id=WEBHOOK.id, failed_only=True, limit=20, cursor="12"),

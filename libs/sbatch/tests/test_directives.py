@@ -127,7 +127,17 @@ TRANSLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("-m cyclic:block", {"distribution": "cyclic:block"}),
     ("--hint=nomultithread", {"threads_per_core": 1}),
     ("--hint=multithread", {}),
-    ("--comment=mine --mail-type=END,FAIL --mail-user=ada@example.org", {}),
+    (
+        "--comment=mine --mail-type=END,FAIL --mail-user=ada@example.org",
+        {"mail_type": ("END", "FAIL"), "mail_user": "ada@example.org"},
+    ),
+    ("--mail-type=end,TIME_LIMIT_80,time_limit,END,unknown", {"mail_type": ("END", "TIME=80%", "TIME=100%")}),
+    (
+        "--mail-type=ALL",
+        {"mail_type": ("BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT", "INVALID_DEPENDENCY")},
+    ),
+    ("--mail-type=END --mail-type=NONE", {}),
+    ("--mail-type=FAIL,NONE,END", {}),
     ("--parsable -Q -v", {}),
     ("--wait-all-nodes=1", {"wait_all_nodes": True}),
     ("--tasks-per-node=2", {"tasks_per_node": 2}),
@@ -231,13 +241,13 @@ def test_an_untranslatable_directive_is_rejected_with_its_line(line: str, text: 
 
 
 def test_an_option_without_its_effect_warns_with_its_line() -> None:
-    script = "#!/bin/sh\n#SBATCH -n 2\n#SBATCH --comment=mine --mail-type=END\n"
+    script = "#!/bin/sh\n#SBATCH -n 2\n#SBATCH --comment=mine --mail-type=END --power=x\n"
 
     applied = apply(script, JobDescription(environment=ENVIRONMENT), now=NOW)
 
     assert [text.partition(" is ")[0] for text in applied.warnings] == [
         "line 3 of the script: --comment",
-        "line 3 of the script: --mail-type",
+        "line 3 of the script: --power",
     ]
 
 
@@ -357,7 +367,7 @@ def test_a_request_to_end_on_an_invalid_dependency_leaves_the_scripts_other_flag
 
 
 def test_a_check_tells_every_problem_with_its_line_and_reason() -> None:
-    script = "#!/bin/sh\n#SBATCH -n 0\n#SBATCH --frobnicate\n#SBATCH --mail-type=END -t 5\n#SBATCH --wait\ntrue\n"
+    script = "#!/bin/sh\n#SBATCH -n 0\n#SBATCH --frobnicate\n#SBATCH --comment=x -t 5\n#SBATCH --wait\ntrue\n"
 
     checked = check(script, now=NOW)
 
@@ -366,8 +376,8 @@ def test_a_check_tells_every_problem_with_its_line_and_reason() -> None:
         (3, "sbatch has no option --frobnicate"),
         (5, "--wait"),
     ]
-    assert [directive.option.long for directive in checked.directives] == ["mail-type", "time"]
-    assert [text.partition(" is ")[0] for text in checked.warnings] == ["line 4 of the script: --mail-type"]
+    assert [directive.option.long for directive in checked.directives] == ["comment", "time"]
+    assert [text.partition(" is ")[0] for text in checked.warnings] == ["line 4 of the script: --comment"]
 
 
 def test_an_invalid_script_names_all_its_lines() -> None:

@@ -66,6 +66,9 @@ LINES = (
     "-G 1 --cpus-per-gpu=2 --mem-per-gpu=300M",
     "--kill-on-invalid-dep=yes",
     "--comment=mine --mail-type=END --mail-user=ada@example.org",
+    "--mail-type=ALL",
+    "--mail-type=begin,TIME_LIMIT,TIME_LIMIT_90,ARRAY_TASKS,unknown",
+    "--mail-type=END,NONE,FAIL",
     "--open-mode=append --tmp=1G",
     "--mincpus=2 -n 2",
     "--contiguous -N 2",
@@ -124,8 +127,6 @@ DIFFERENT = {
     *("job_id", "array_job_id", "step_id", "submit_time", "accrue_time", "eligible_time", "last_sched_evaluation"),
     *("name", "comment", "command", "submit_line", "allocating_node", "mail_user", "state_reason", "state_description"),
     *("standard_output", "stdout_expanded", "stdin_expanded", "stderr_expanded", "current_working_directory"),
-    # Left out, with a warning.
-    "mail_type",
     # sbatch sets /dev/null and full paths where slurmrestd leaves the default to slurmd.
     *("standard_input", "standard_error"),
     # sbatch's notation of the request; its effects (cpus, tres_req_str) are compared.
@@ -205,6 +206,8 @@ async def test_every_option_of_sbatch_is_known_and_documented(slurm: SlurmWorld,
         "--mem=1G --mem-per-gpu=1G -G 1",
         "-c 2 --cpus-per-gpu=2 -G 1",
         "--kill-on-invalid-dep=y",
+        "--mail-type=unknown",
+        '--mail-type=""',
         "-N 4-1",
         "-m diagonal",
         "--time=1:2:",

@@ -88,6 +88,12 @@ BudgetKind = Literal["budget.threshold"]
 BudgetMeasure = Literal["actual", "forecast"]
 """What is compared with a threshold of a budget: what was used this month, or what the whole month will cost."""
 
+MailType = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,31}$")]
+"""A word of sbatch's `--mail-type`, such as `END`. A reader ignores those that it does not know."""
+MAIL_TYPES: tuple[MailType, ...] = ("BEGIN", "END", "FAIL", "REQUEUE", "TIME_LIMIT", "ARRAY_TASKS")
+"""The mail types that have an effect."""
+MailTypes = Annotated[tuple[MailType, ...], Field(max_length=16, exclude_if=operator.not_), FailFast()]
+
 AUDITED_KINDS: frozenset[str] = frozenset(
     {"job.submitted", *get_args(ActionKind), *get_args(AdminKind), *get_args(FileKind)}
 )
@@ -138,6 +144,8 @@ class JobFact(Wire):
     """The allocated GPUs by node. Nodes without any are left out."""
     time_limit_seconds: float | None = None
     """How long the run may take, as Slurm had it at this time; None without a limit."""
+    mail: MailTypes = ()
+    """What its owner is to get a mail about, as `--mail-type` says: of MAIL_TYPES. It has no address."""
 
 
 class JobActionFact(Wire):
@@ -354,6 +362,8 @@ class DigestFact(Wire):
     """The time of the first of these events."""
     until: PastMoment
     """The time of the last one."""
+    mail: MailTypes = ()
+    """What its owner is to get a mail about, as in the events of its tasks."""
 
 
 class SessionFact(Wire):

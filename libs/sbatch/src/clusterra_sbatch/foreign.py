@@ -82,7 +82,7 @@ def _variables(value: str, given: Given) -> Iterator[Setting]:
 def _mail(value: str, _given: Given) -> Iterator[Setting]:
     letters = value.lower()
     kinds = [kind for letter, kind in (("b", "BEGIN"), ("e", "END"), ("a", "FAIL")) if letter in letters]
-    yield "mail-type", "NONE" if "n" in letters else ",".join(kinds)
+    yield "mail-type", "NONE" if "n" in letters or not kinds else ",".join(kinds)
 
 
 def _attributes(value: str, _given: Given) -> Iterator[Setting]:

@@ -27,7 +27,6 @@ class Option:
 
 _IDENTITY = "a job runs as the user who submits it"
 _COMMENT = "left out: the job's comment is reserved for Clusterra"
-_MAIL = "left out: Slurm sends no mail here; follow the cluster's event stream instead"
 _COMMAND = "this option applies only to the sbatch command"
 _NO_CONTAINER = "only a bundle can be run: use --container"
 _NO_BURST_BUFFER = "the cluster has no burst buffers"
@@ -71,6 +70,8 @@ _TRANSLATED: tuple[Option, ...] = (
     Option("job-name", "J", "required", translations.text_field("name")),
     Option("kill-on-invalid-dep", "", "required", translations.kill_on_invalid_dependency),
     Option("licenses", "L", "required", translations.text_field("licenses")),
+    Option("mail-type", "", "required", translations.mail_type),
+    Option("mail-user", "", "required", translations.text_field("mail_user")),
     Option("mem", "", "required", lambda value: {"memory_per_node": value.mebibytes()}),
     Option("mem-per-cpu", "", "required", lambda value: {"memory_per_cpu": value.mebibytes()}),
     Option("mem-per-gpu", "", "required", lambda value: {"memory_per_tres": f"gres/gpu:{value.mebibytes()}"}),
@@ -113,8 +114,6 @@ _SRUN_OPTIONS = ("cpu-freq", "gpu-bind", "gpu-freq", "mem-bind", "tres-bind")
 
 _IGNORED: tuple[Option, ...] = (
     Option("comment", "", "required", translations.ignore, _COMMENT),
-    Option("mail-type", "", "required", translations.ignore, _MAIL),
-    Option("mail-user", "", "required", translations.ignore, _MAIL),
     *(Option(name, "", "required", translations.ignore, _OF_SRUN) for name in _SRUN_OPTIONS),
     Option("resv-ports", "", "optional", translations.ignore, _OF_SRUN),
     Option("delay-boot", "", "required", translations.ignore, _NO_BOOT),

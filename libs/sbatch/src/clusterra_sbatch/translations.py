@@ -71,6 +71,33 @@ def exclusive(value: OptionValue) -> Fields:
     return {"shared": (kind,)}
 
 
+MAIL_TYPES: dict[str, tuple[str, ...]] = {
+    **{name: (name,) for name in ("BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT", "ARRAY_TASKS")},
+    "INVALID_DEPEND": ("INVALID_DEPENDENCY",),
+    "TIME_LIMIT": ("TIME=100%",),
+    "TIME_LIMIT_90": ("TIME=90%",),
+    "TIME_LIMIT_80": ("TIME=80%",),
+    "TIME_LIMIT_50": ("TIME=50%",),
+    "ALL": ("BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT", "INVALID_DEPENDENCY"),
+}
+"""The words of `--mail-type`, and slurmrestd's names for what they mean."""
+
+
+def mail_type(value: OptionValue) -> Fields:
+    """`--mail-type`: a list of what the owner gets a mail about.
+
+    As sbatch does, it reads no further than `NONE`, which takes back what stands before it, and skips words that it
+    does not know where there are others.
+    """
+    words = [each for each in value.text.upper().split(",") if each]
+    if "NONE" in words:
+        return {"mail_type": None}
+    found = dict.fromkeys(flag for word in words for flag in MAIL_TYPES.get(word, ()))
+    if not found:
+        raise Untranslatable(f"must be a list of {', '.join(('NONE', *MAIL_TYPES))}")
+    return {"mail_type": tuple(found)}
+
+
 def nice(value: OptionValue) -> Fields:
     """`--nice`: 100 without a value."""
     if not value.text:

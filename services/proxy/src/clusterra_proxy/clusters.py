@@ -101,6 +101,7 @@ class Clusters:
             condition,
             max_placeholders=self._settings.placeholders,
             outbound=Outbound(self._settings.outbound_allowed),
+            mails=bool(self._settings.mail_from),
         )
         async with opened as cluster, asyncio.TaskGroup() as tasks:
             lists = SharedLists(cluster)

@@ -26,6 +26,8 @@ class Settings(ServiceSettings):
     outbound_allowed: AllowedNetworks = ()
     """The link-local networks and addresses of metadata services that may be called, such as `["169.254.20.0/24"]`. All
     others are refused as the address of a slurmrestd."""
+    mail_from: str = ""
+    """The same value as that of the events service. Empty: no mails are sent, and whoever asks for one is warned."""
     secret_folders: SecretFolders = SECRET_FOLDERS
     """The folders below which secrets of `file:` references are read. A link out of them is not followed."""
     cost_note_seconds: Annotated[float, Field(ge=0, le=3600)] = 20.0

@@ -18,6 +18,7 @@ from clusterra_contracts.rpc import edge_streams as streams_rpc
 from clusterra_contracts.rpc import estimate as estimate_rpc
 from clusterra_contracts.rpc import forget as forget_rpc
 from clusterra_contracts.rpc import history as history_rpc
+from clusterra_contracts.rpc import mails as mails_rpc
 from clusterra_contracts.rpc import reply as rpc
 from clusterra_contracts.rpc import simulate as simulate_rpc
 from clusterra_contracts.rpc import slurm as slurm_rpc
@@ -118,6 +119,7 @@ REQUESTS: tuple[Request, ...] = (
     Request(
         "webhook-deliveries.{tenant}", webhooks_rpc.ReadDeliveries, webhooks_rpc.DeliveryPage, "events", ("gateway",)
     ),
+    Request("mail-recipients.{tenant}", mails_rpc.ReadRecipients, mails_rpc.Recipients, "gateway", ("events",)),
     Request("ledger.{tenant}.{cluster}.costs", costs_rpc.ReadCosts, costs_rpc.CostPage, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.job", costs_rpc.ReadJobCost, costs_rpc.JobCost, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.runs", costs_rpc.ReadRunCosts, costs_rpc.RunCosts, "events", ("gateway",)),

@@ -118,6 +118,11 @@ def webhook_deliveries(ref: TenantRef) -> str:
     return f"webhook-deliveries.{ref.tenant}"
 
 
+def mail_recipients(ref: TenantRef) -> str:
+    """The subject of requests to the gateway about the people of a tenant who get mails."""
+    return f"mail-recipients.{ref.tenant}"
+
+
 def revocation(ref: TenantRef) -> str:
     """The subject of what was taken from the credentials of a tenant without clusters."""
     return f"revocation.{ref.tenant}"
@@ -151,7 +156,9 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
     ("ledger",): ("ledger", lambda rest: rest == 1),
 }
 
-TENANT_FAMILIES = frozenset({"usage", "tenant-history", "revocation", "webhook-test", "webhook-deliveries"})
+TENANT_FAMILIES = frozenset(
+    {"usage", "tenant-history", "revocation", "webhook-test", "webhook-deliveries", "mail-recipients"}
+)
 """The families of subjects that name a tenant and no cluster."""
 
 

@@ -4,6 +4,7 @@
 `scaler.<tenant>.<cluster>.estimate` decides with it as if it waited last in the queue. Neither makes a job.
 """
 
+import operator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -25,6 +26,7 @@ class Prepare(Wire):
     schema_name: ClassVar[str] = "slurm.prepare.v2"
 
     user: SlurmUser
+    email: Annotated[str, Field(exclude_if=operator.not_)] = ""
     script: Annotated[str, Field(min_length=1)]
     job: JobDescription
     further: FurtherFields = FurtherFields()

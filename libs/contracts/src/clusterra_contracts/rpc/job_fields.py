@@ -41,6 +41,26 @@ JobFlag = Literal[
 """slurmrestd's names of the flags that a job can ask for. Slurm sets the others itself."""
 
 
+def _is_left_out(value: object) -> bool:
+    return value is None
+
+
+MailFlag = Literal[
+    "BEGIN",
+    "END",
+    "FAIL",
+    "REQUEUE",
+    "TIME=100%",
+    "TIME=90%",
+    "TIME=80%",
+    "TIME=50%",
+    "STAGE_OUT",
+    "ARRAY_TASKS",
+    "INVALID_DEPENDENCY",
+]
+"""slurmrestd's names of sbatch's mail types."""
+
+
 class FurtherFields(Wire):
     """What a job may have besides its description. A field of None leaves the choice to Slurm."""
 
@@ -80,3 +100,7 @@ class FurtherFields(Wire):
     """Whether the script starts only when all nodes are ready."""
     container: str | None = None
     """The absolute path of an OCI bundle in which the script runs."""
+    mail_type: Annotated[tuple[MailFlag, ...] | None, Field(exclude_if=_is_left_out)] = None
+    """What the job's owner gets a mail about: `["END", "FAIL"]`."""
+    mail_user: Annotated[str | None, Field(max_length=1000, exclude_if=_is_left_out)] = None
+    """Only the owner's own address, or their user name: mails go nowhere else."""

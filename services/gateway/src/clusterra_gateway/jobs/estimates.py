@@ -108,7 +108,7 @@ class Estimates:
 
     async def estimate(self, caller: Caller, ref: ClusterRef, submission: AnyScript) -> JobEstimate:
         """Estimate a job of the caller. Raises RpcFailed, as a submit would for what it refuses."""
-        prepared = await self._slurm.prepare(ref, prepare_message(caller.slurm_user, submission))
+        prepared = await self._slurm.prepare(ref, prepare_message(caller.slurm_user, submission, caller.member.email))
         return JobEstimate.of(prepared, await self._scaler.estimate(ref, prepared))
 
     @api.post("jobs_estimate", ESTIMATE, body=ScriptSubmission, result=JobEstimate)

@@ -248,10 +248,11 @@ def submit_message(who: Person, submission: AnyJob, key: str | None) -> Submit:
     )
 
 
-def prepare_message(user: SlurmUser, submission: AnyJob) -> Prepare:
-    """The request to check and translate a job, which makes none."""
+def prepare_message(user: SlurmUser, submission: AnyJob, email: str = "") -> Prepare:
+    """The request to check and translate a job, which makes none. `email`: the address of the user."""
     return Prepare(
         user=user,
+        email=email,
         script=submission.script,
         job=submission.jobs[0].description,
         further=submission.jobs[0].further,

@@ -24,13 +24,11 @@ CHANGEABLE = frozenset(JobChanges.model_fields) | frozenset(FurtherChanges.model
 
 _CLUSTERRA = "Clusterra sets it"
 _OF_SRUN = "it binds or tunes the tasks of srun; give it to srun in the script"
-_MAIL = "Slurm sends no mail here; follow the cluster's event stream instead"
 _SAMPLES = "the cluster sets what it samples, and how often"
 _SHELL = "limits and plugins of a login shell do not reach a worker"
 
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("user_id", "group_id", "comment", "admin_comment", "extra"), _CLUSTERRA),
-    **dict.fromkeys(("mail_type", "mail_user"), _MAIL),
     **dict.fromkeys(("account_gather_frequency", "profile"), _SAMPLES),
     **dict.fromkeys(("cpu_binding", "cpu_binding_flags", "cpu_frequency", "memory_binding", "tres_bind"), _OF_SRUN),
     **dict.fromkeys(("memory_binding_type", "tres_freq", "reserve_ports"), _OF_SRUN),
@@ -82,7 +80,16 @@ UNCHANGEABLE: dict[str, str] = {
         (
             *("argv", "array", "batch_features", "container", "current_working_directory", "distribution"),
             *("environment", "flags", "kill_on_node_fail", "kill_warning_delay", "kill_warning_flags"),
-            *("kill_warning_signal", "oom_kill_step", "open_mode", "overcommit", "script", "wait_all_nodes"),
+            *(
+                "kill_warning_signal",
+                "mail_type",
+                "mail_user",
+                "oom_kill_step",
+                "open_mode",
+                "overcommit",
+                "script",
+                "wait_all_nodes",
+            ),
         ),
         _SLURM_KEEPS,
     ),

@@ -122,7 +122,7 @@ class SubmitDesk:
         identity = None if scoped is None else scoped.identity
         confirmed = submission.jobs[0].confirmed_usd_per_hour
         pending, expected = await self._admission.admitted(
-            ref, prepare_message(message.user, submission), identity, confirmed
+            ref, prepare_message(message.user, submission, message.email), identity, confirmed
         )
         if scoped is None:
             submitted = await self._send_without_key(ref, message, pending)

@@ -97,6 +97,8 @@ class Cluster:
     listener: Listener | None = None
     """The watcher, while this replica watches the cluster."""
     on_unreadable: UnreadableListener = lambda _kind, _records: None
+    mails: bool = False
+    """Whether mails about jobs are sent."""
     recent: RecentReads = field(init=False)
     alone_until: datetime | None = None
     """Until when this replica does not ask the watching one, because none answered."""
@@ -265,6 +267,7 @@ async def open_cluster(
     *,
     max_placeholders: int = MAX_PLACEHOLDERS,
     outbound: Outbound = DEFAULT_OUTBOUND,
+    mails: bool = False,
 ) -> AsyncIterator[Cluster]:
     """Open a cluster's connections, and follow its JWT key; close them when the block ends."""
     unreadable = UnreadableRecords(ref)
@@ -287,6 +290,7 @@ async def open_cluster(
             mint,
             condition,
             on_unreadable=unreadable.note,
+            mails=mails,
         )
         try:
             yield cluster

@@ -16,6 +16,7 @@ from clusterra_sbatch.script_job import ScriptJob
 from clusterra_proxy.admission import job_limits
 from clusterra_proxy.admission.bounds import check_bounds
 from clusterra_proxy.cluster.cluster import Cluster
+from clusterra_proxy.requests.mails import with_own_mail
 from clusterra_proxy.slurmrestd.errors import Invalid, Rejected
 
 NO_SCRIPT = "#!/bin/sh\n"
@@ -29,10 +30,14 @@ async def translate_all(cluster: Cluster, request: Submit | Prepare) -> tuple[Ap
     `_translate`, and Invalid for what Slurm does not let components have.
     """
     first = await _translate(cluster, request.user, request.script, request.job, request.further)
+    own, told = with_own_mail(first.job, request.user, request.email, mails=cluster.mails)
+    first = replace(first, job=own, warnings=(*first.warnings, *told))
     translated = [first]
     for number, each in enumerate(request.components, start=1):
         try:
             one = await _translate(cluster, request.user, NO_SCRIPT, _inheriting(each.job, first.job), each.further)
+            # As Slurm does: a heterogeneous job is told once, by its first component.
+            one = replace(one, job=one.job.model_copy(update={"mail_type": None, "mail_user": None}))
         except (Invalid, Rejected) as error:
             error.error = error.error.model_copy(update={"detail": f"component {number}: {error.error.detail}"})
             raise

@@ -19,6 +19,7 @@ from clusterra_proxy.slurmrestd.reading.fields import (
     Count,
     Hosts,
     JobNumber,
+    MailTypes,
     NullableList,
     Number,
     OtherJob,
@@ -61,7 +62,7 @@ class JobRecord(Readable):
     HARMLESS: ClassVar = frozenset(
         {
             *("name", "user_name", "exit_code", "admin_comment", "account", "qos"),
-            *("standard_output", "standard_error", "stdout_expanded", "stderr_expanded"),
+            *("mail_type", "standard_output", "standard_error", "stdout_expanded", "stderr_expanded"),
         }
     )
     UNKNOWN: ClassVar = {"job_state": (UNKNOWN_STATE,)}
@@ -130,6 +131,7 @@ class JobRecord(Readable):
     end_time: Time = None
     restart_cnt: Count = 0
     exit_code: ExitCode = ExitCode()
+    mail_type: MailTypes = ()
     standard_output: Text = ""
     standard_error: Text = ""
     stdout_expanded: Text = ""

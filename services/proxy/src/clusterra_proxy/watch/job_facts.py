@@ -90,6 +90,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         memory_mib=memory_mib(record.tres_alloc_str) if ran else None,
         gpus=_gpus(record) if ran else {},
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
+        mail=record.mail_type,
     )
     return PendingEvent(fact, transition.version, min(transition.time, seen_at), record.parsed_comment.trace)
 

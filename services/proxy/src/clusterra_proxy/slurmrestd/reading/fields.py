@@ -8,6 +8,7 @@ record.
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from clusterra_contracts.events import MAIL_TYPES
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, FailFast, Field
 
 from clusterra_proxy.slurmrestd.notation import array_tasks, hostlist
@@ -80,6 +81,14 @@ def _first_few(value: Any) -> Any:
     return value[:_FEW] if isinstance(value, list) else value
 
 
+def _mail_types(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        return () if value is None else value
+    # slurmrestd names the types of time limits in its own way.
+    words = ("TIME_LIMIT" if each == "TIME=100%" else each for each in value[:_FEW])
+    return tuple(word for word in words if word in MAIL_TYPES)
+
+
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 """A number that every record has."""
 Number = Annotated[Count | None, BeforeValidator(_number)]
@@ -110,5 +119,7 @@ type NullableList[T] = Annotated[tuple[T, ...], FailFast(), BeforeValidator(_ite
 each error takes microseconds and a tenant's server may send a million."""
 Texts = Annotated[tuple[str, ...], FailFast()]
 """A list of strings."""
+MailTypes = Annotated[tuple[str, ...], FailFast(), BeforeValidator(_mail_types)]
+"""Those of `--mail-type` that have an effect, in sbatch's words."""
 FirstFew = BeforeValidator(_first_few)
 """Of a list of which only the first few items are read."""
