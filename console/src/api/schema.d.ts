@@ -501,6 +501,22 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users/me/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["notifications_get"];
+        put: operations["notifications_replace"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/identity": {
         parameters: {
             query?: never;
@@ -2230,6 +2246,14 @@ export interface components {
             current: boolean;
             session_expires_at: string;
         };
+        ChosenNotifications: {
+            jobs_started?: boolean;
+            jobs_ended?: boolean;
+            jobs_failed?: boolean;
+            sessions_ready?: boolean;
+            runs_ended?: boolean;
+            budgets?: boolean;
+        };
         Cluster: {
             id: string;
             name: string;
@@ -2452,6 +2476,7 @@ export interface components {
             tasks_left?: number | null;
             since: string;
             until: string;
+            mail?: string[];
         };
         DryRender: {
             id: string;
@@ -2736,6 +2761,7 @@ export interface components {
                 [key: string]: number;
             };
             time_limit_seconds?: number | null;
+            mail?: string[];
         };
         JobFilter: {
             state?: ("PENDING" | "RUNNING" | "SUSPENDED")[] | null;
@@ -2794,6 +2820,8 @@ export interface components {
             wait_for_switch?: number | null;
             wait_all_nodes?: boolean | null;
             container?: string | null;
+            mail_type?: ("BEGIN" | "END" | "FAIL" | "REQUEUE" | "TIME=100%" | "TIME=90%" | "TIME=80%" | "TIME=50%" | "STAGE_OUT" | "ARRAY_TASKS" | "INVALID_DEPENDENCY")[] | null;
+            mail_user?: string | null;
             name?: string;
             environment: string[];
             current_working_directory?: string | null;
@@ -3136,6 +3164,15 @@ export interface components {
         NotDeleted: {
             path: string;
             reason: string;
+        };
+        NotificationsView: {
+            address: string;
+            jobs_started: boolean;
+            jobs_ended: boolean;
+            jobs_failed: boolean;
+            sessions_ready: boolean;
+            runs_ended: boolean;
+            budgets: boolean;
         };
         /** @enum {string} */
         OAuthCode: "access_denied" | "authorization_pending" | "expired_token" | "invalid_client" | "invalid_grant" | "invalid_request" | "invalid_scope" | "slow_down" | "temporarily_unavailable" | "unsupported_grant_type";
@@ -4453,6 +4490,7 @@ export type ChangeMember = components['schemas']['ChangeMember'];
 export type ChangeTenant = components['schemas']['ChangeTenant'];
 export type ChangedCluster = components['schemas']['ChangedCluster'];
 export type ChosenMembership = components['schemas']['ChosenMembership'];
+export type ChosenNotifications = components['schemas']['ChosenNotifications'];
 export type Cluster = components['schemas']['Cluster'];
 export type ClusterDetail = components['schemas']['ClusterDetail'];
 export type ClusterIdentity = components['schemas']['ClusterIdentity'];
@@ -4551,6 +4589,7 @@ export type NewerFact = components['schemas']['NewerFact'];
 export type NodeFact = components['schemas']['NodeFact'];
 export type NodeSummary = components['schemas']['NodeSummary'];
 export type NotDeleted = components['schemas']['NotDeleted'];
+export type NotificationsView = components['schemas']['NotificationsView'];
 export type OAuthCode = components['schemas']['OAuthCode'];
 export type OAuthError = components['schemas']['OAuthError'];
 export type OwnLink = components['schemas']['OwnLink'];
@@ -5857,6 +5896,60 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    notifications_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationsView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    notifications_replace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChosenNotifications"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationsView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             429: components["responses"]["Problem429"];
         };
     };

@@ -30,6 +30,8 @@ from clusterra_events.edge_events import MAX_DECODED_BYTES, EdgeEvents
 from clusterra_events.following import Following
 from clusterra_events.ledger.forgetting import Forgetting
 from clusterra_events.ledger.service import Ledger
+from clusterra_events.mails.configured import mail_sender
+from clusterra_events.mails.service import Mails, forget_mails
 from clusterra_events.progress import ArchiveProgress
 from clusterra_events.settings import Settings
 from clusterra_events.tables import TABLES
@@ -65,11 +67,15 @@ async def app(service: Service) -> AsyncIterator[None]:
                 removed += await archive.forget(subject.ref, request.most - removed)
             if removed < request.most and all(ref.tenant != subject.ref.tenant for ref in registry.clusters):
                 removed += await webhooks.forgetting.forget_tenant(subject.ref.tenant, request.most - removed)
+                if removed < request.most:
+                    removed += await forget_mails(store, subject.ref.tenant, request.most - removed)
             return Forgotten(removed=removed)
 
         client = await bus.connect(settings, NAME)
         registry = Registry()
-        webhooks = Webhooks(store, client, registry, sender)
+        mailing = mail_sender(settings, client)
+        mails = None if mailing is None else Mails(store, client, registry, mailing)
+        webhooks = Webhooks(store, client, registry, sender, () if mails is None else (mails.sweep,))
         views = WholeViews(store, ARCHIVE, client, NAME)
         positions = WholeViews(store, ARCHIVE, client, NAME, form=POSITION_FORM)
         following = Following(store, ARCHIVE, settings.event_retention, lambda: positions.whole)
@@ -125,6 +131,8 @@ async def app(service: Service) -> AsyncIterator[None]:
                 ledger = Ledger(store, client, registry, retention_seconds=settings.ledger_retention_seconds)
                 await ledger.serve(service)
                 await webhooks.serve(service)
+                if mails is not None:
+                    await mails.serve(service)
                 booking = durable(
                     consuming,
                     _CONSUMERS[EVENTS_LEDGER],

@@ -36,7 +36,7 @@ from clusterra_events.webhooks.progress import (
     progress_of,
 )
 from clusterra_events.webhooks.reading import Found, Pages
-from clusterra_events.webhooks.sender import Sender
+from clusterra_events.webhooks.sender import SelectiveSender
 from clusterra_events.webhooks.signature import message_id
 from clusterra_events.webhooks.state_table import DeliveryRecords, Kept
 
@@ -95,9 +95,11 @@ class Deliverer:
 
     client: Client
     records: DeliveryRecords
-    sender: Sender
+    sender: SelectiveSender
     is_current: IsCurrent
     tell_disabled: TellDisabled
+    may_disable: bool = True
+    """Whether failures disable what is visited."""
 
     async def visit(self, target: Target, may_go_on: Callable[[], bool] = lambda: True) -> Visited:
         """Send what has not been sent. `may_go_on` is asked before each event.
@@ -216,11 +218,14 @@ class _Visit:
             return after.with_digests(after.digests.failure_told(found.ref.cluster, fact, now()))
         return after.with_digests(after.digests.counted(found.ref.cluster, event, fact, now()))
 
-    async def _send(self, found: Found, ref: ClusterRef, event: Event) -> Outcome:
-        """Send an event. Returns the outcome."""
-        self._sent += 1
+    async def _send(self, found: Found, ref: ClusterRef, event: Event) -> Outcome | None:
+        """Send an event. Returns the outcome; None for one that nobody gets."""
         failing = attempts_of(self._progress, found.sequence, now(), digest_of_url(self._target.webhook))
         attempt = await self._by.sender.send(self._target.webhook, ref, event)
+        if attempt is None:
+            self._progress = self._passed(self._progress, found, delivered=found.sequence == DIGEST)
+            return None
+        self._sent += 1
         self._slow = self._slow or attempt.seconds > SLOW_SECONDS
         at, number = now(), self._progress.logged
         outcome: Outcome = "delivered"
@@ -228,7 +233,9 @@ class _Visit:
             progress = self._passed(self._progress, found, delivered=True)
         else:
             pause = pause_seconds(failing.attempts)
-            progress, outcome = after_failure(self._progress, failing, attempt, at, pause)
+            progress, outcome = after_failure(
+                self._progress, failing, attempt, at, pause, may_disable=self._by.may_disable
+            )
             if outcome == "given up":
                 progress = self._passed(progress, found, delivered=False)
         if outcome == "disabled" and not await self._by.is_current(self._target.tenant, self._target.webhook):

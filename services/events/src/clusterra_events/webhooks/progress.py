@@ -165,19 +165,19 @@ def pause_seconds(attempts: int) -> float:
 
 
 def after_failure(
-    progress: Progress, failing: Failing, attempt: Attempt, at: datetime, pause: float
+    progress: Progress, failing: Failing, attempt: Attempt, at: datetime, pause: float, *, may_disable: bool = True
 ) -> tuple[Progress, Outcome]:
     """The progress after a failed attempt that ended at a time. `pause` is the time until the next one, in seconds.
 
-    An event that is given up is then left behind, by `skipped`.
+    An event that is given up is then left behind, by `skipped`. Without `may_disable`, failures disable nothing.
     """
     since = progress.failing_since or failing.first_at
     update = {"failing": failing, "failing_since": since, "next_attempt_at": at + timedelta(seconds=pause)}
     tried = progress.model_copy(update=update)
     stopped = {"next_attempt_at": None}
-    if attempt.status == GONE:
+    if may_disable and attempt.status == GONE:
         return tried.model_copy(update={**stopped, "disabled_reason": "the receiver answered 410 Gone"}), "disabled"
-    if at - since >= DISABLE_AFTER:
+    if may_disable and at - since >= DISABLE_AFTER:
         reason = f"no delivery has succeeded for {DISABLE_AFTER.days} days"
         return tried.model_copy(update={**stopped, "disabled_reason": reason}), "disabled"
     if at - failing.first_at >= GIVE_UP_AFTER:

@@ -13,3 +13,10 @@ class Sender(Protocol):
 
     async def send(self, webhook: Webhook, ref: ClusterRef, event: Event) -> Attempt:
         """Send an event of a cluster once."""
+
+
+class SelectiveSender(Protocol):
+    """A sender that knows of events that nobody gets. It never raises either."""
+
+    async def send(self, webhook: Webhook, ref: ClusterRef, event: Event) -> Attempt | None:
+        """Send an event of a cluster once; None where nobody gets it."""

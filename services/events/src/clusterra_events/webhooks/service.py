@@ -1,11 +1,14 @@
 """Wires the parts of the webhooks together."""
 
+from collections.abc import Sequence
+
 import structlog
 from clusterra_contracts.events import AdminFact
 from clusterra_contracts.identity import now
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.events import EventPublisher
 from clusterra_runtime.nats.lease import Leases
+from clusterra_runtime.nats.lease_terms import Lease
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.service import Service
 from clusterra_runtime.store.store import Store
@@ -29,7 +32,16 @@ log = structlog.get_logger(__name__)
 class Webhooks:
     """The room's parts. Each replica delivers to its share of the webhooks, and answers requests."""
 
-    def __init__(self, store: Store, client: Client, registry: Registry, sender: Sender) -> None:
+    def __init__(
+        self,
+        store: Store,
+        client: Client,
+        registry: Registry,
+        sender: Sender,
+        beside: Sequence[WebhookSweep] = (),
+    ) -> None:
+        """`beside`: sweeps of what is delivered in the same way, which share the leases."""
+        self._beside = beside
         self._client = client
         self._registry = registry
         self._publisher = EventPublisher(client, SERVICE)
@@ -43,15 +55,21 @@ class Webhooks:
     async def serve(self, service: Service) -> tuple[Subscription, ...]:
         """Answer requests and deliver in the background. Returns what was subscribed."""
         leases = Leases(
-            self._client, service.name, SHARDS, self.sweep.lead, instance=service.settings.instance, division=DIVISION
+            self._client, service.name, SHARDS, self._lead, instance=service.settings.instance, division=DIVISION
         )
-        self.sweep.only(lambda: leases.held)
+        for sweep in (self.sweep, *self._beside):
+            sweep.only(lambda: leases.held)
         subscriptions = await self.requests.serve(self._client)
         events = await self._client.listen(EVENTS, self.sweep.on_event)
         service.background("webhook leases", leases.run)
         service.background("webhook definitions", self.definitions.run)
         service.background("webhooks", self.sweep.sweeper().run)
         return *subscriptions, events
+
+    async def _lead(self, lease: Lease) -> None:
+        for sweep in self._beside:
+            sweep.visit_all()
+        await self.sweep.lead(lease)
 
     def _tenants(self) -> set[str]:
         return {ref.tenant for ref in self._registry.clusters}

@@ -4,6 +4,7 @@
 |---|---|---|
 | `deliveries#<tenant>` | the webhook | its progress |
 | `deliveries#<tenant>#<webhook>` | a slot | an entry of its delivery log |
+| `mails#<tenant>`, `mails#<tenant>#<id>` | | the same of the mails of a tenant |
 
 The log is a ring: entry number n is in slot n modulo `MOST_ENTRIES`, and replaces the one that was there. So it has a
 bound without deletions. Entries expire, too.
@@ -12,6 +13,7 @@ bound without deletions. Entries expire, too.
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import structlog
 from clusterra_contracts.rpc.webhooks import Delivery
@@ -37,6 +39,9 @@ ASIDE_SECONDS = 90 * 86_400
 """How long it is known how far the delivery has come for a tenant without clusters."""
 _PAGE = 200
 
+type Family = Literal["deliveries", "mails"]
+"""What is delivered: events to webhooks, or mails. Each has partitions of its own."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -53,25 +58,26 @@ class Kept:
 class DeliveryRecords:
     """Reads and writes the table."""
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time, *, family: Family = "deliveries") -> None:
         self._store = store
+        self._family = family
         self._clock = clock
 
     async def progress(self, tenant: str, webhook_id: str) -> Kept:
         """The progress of a webhook. Raises StoreError, and ValidationError for one that this release cannot read."""
-        item = await self._store.get(DELIVERIES, _progress_key(tenant, webhook_id))
+        item = await self._store.get(DELIVERIES, self._progress_key(tenant, webhook_id))
         return Kept(None, 0) if item is None else Kept(_progress(item), item.version, item.expires_at is not None)
 
     async def keep(self, tenant: str, webhook_id: str, progress: Progress, kept: Kept) -> Kept:
         """Replace what is kept. Raises ConditionFailed where another replica was faster, and StoreUnavailable."""
         condition = VersionIs(kept.version) if kept.version else Absent()
         attributes = {"progress": progress.model_dump_json()}
-        item = await self._store.write(Put(DELIVERIES, _progress_key(tenant, webhook_id), attributes, condition))
+        item = await self._store.write(Put(DELIVERIES, self._progress_key(tenant, webhook_id), attributes, condition))
         return Kept(progress, item.version)
 
     async def log(self, tenant: str, webhook_id: str, number: int, delivery: Delivery) -> None:
         """Write an entry of the delivery log, or a later state of the same entry. Raises StoreUnavailable."""
-        key = Key(_log_partition(tenant, webhook_id), _slot(number))
+        key = Key(self._log_partition(tenant, webhook_id), _slot(number))
         attributes: Attributes = {"number": number, "delivery": delivery.model_dump_json()}
         await self._store.put_all([Put(DELIVERIES, key, attributes, Absent(), int(self._clock()) + KEPT_SECONDS)])
 
@@ -82,7 +88,7 @@ class DeliveryRecords:
 
         `at_once`: how many are read at a time, at most 200.
         """
-        partition = _log_partition(tenant, webhook_id)
+        partition = self._log_partition(tenant, webhook_id)
         first = max(last - MOST_ENTRIES + 1, 0)
         for low, high in _ranges(first, last):
             async for item in self._slots(partition, Between(_slot(low), _slot(high)), min(at_once, _PAGE)):
@@ -99,7 +105,7 @@ class DeliveryRecords:
 
     async def known(self, tenant: str) -> list[str]:
         """The ids of the webhooks of a tenant of which there are records. Raises StoreUnavailable."""
-        partition = _partition(tenant)
+        partition = self._partition(tenant)
         items = all_items(lambda after: self._store.query(DELIVERIES, partition, limit=_PAGE, cursor=after))
         return [item.key.sk async for item in items]
 
@@ -107,14 +113,14 @@ class DeliveryRecords:
         """Remove at most about `most` records of a webhook, its progress last. Returns how many. Raises StoreError."""
         if (removed := await self._forget_log(tenant, webhook_id, most)) >= most:
             return removed
-        await self._store.delete(Delete(DELIVERIES, _progress_key(tenant, webhook_id)))
+        await self._store.delete(Delete(DELIVERIES, self._progress_key(tenant, webhook_id)))
         return removed + 1
 
     async def set_aside(self, tenant: str, webhook_id: str, most: int) -> int:
         """Remove the delivery log as `forget` does. The progress is kept for a time. Raises StoreError."""
         if (removed := await self._forget_log(tenant, webhook_id, most)) >= most:
             return removed
-        item = await self._store.get(DELIVERIES, _progress_key(tenant, webhook_id))
+        item = await self._store.get(DELIVERIES, self._progress_key(tenant, webhook_id))
         if item is None or item.expires_at is not None:
             return removed
         expires_at = int(self._clock()) + ASIDE_SECONDS
@@ -123,13 +129,22 @@ class DeliveryRecords:
 
     async def _forget_log(self, tenant: str, webhook_id: str, most: int) -> int:
         removed = 0
-        while (page := await self._store.query(DELIVERIES, _log_partition(tenant, webhook_id), limit=_PAGE)).items:
+        while (page := await self._store.query(DELIVERIES, self._log_partition(tenant, webhook_id), limit=_PAGE)).items:
             for item in page.items:
                 await self._store.delete(Delete(DELIVERIES, item.key))
                 removed += 1
             if removed >= most:
                 break
         return removed
+
+    def _partition(self, tenant: str) -> str:
+        return f"{self._family}#{tenant}"
+
+    def _log_partition(self, tenant: str, webhook_id: str) -> str:
+        return f"{self._family}#{tenant}#{webhook_id}"
+
+    def _progress_key(self, tenant: str, webhook_id: str) -> Key:
+        return Key(self._partition(tenant), webhook_id)
 
 
 def _ranges(first: int, last: int) -> list[tuple[int, int]]:
@@ -142,18 +157,6 @@ def _ranges(first: int, last: int) -> list[tuple[int, int]]:
 
 def _slot(number: int) -> str:
     return f"{number % MOST_ENTRIES:04d}"
-
-
-def _partition(tenant: str) -> str:
-    return f"deliveries#{tenant}"
-
-
-def _log_partition(tenant: str, webhook_id: str) -> str:
-    return f"deliveries#{tenant}#{webhook_id}"
-
-
-def _progress_key(tenant: str, webhook_id: str) -> Key:
-    return Key(_partition(tenant), webhook_id)
 
 
 def _progress(item: Item) -> Progress:

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Protocol
 from zlib import crc32
 
 from clusterra_contracts.bus import subjects
@@ -23,7 +24,7 @@ from clusterra_runtime.sweeps.agenda import Bounds, Place
 from clusterra_runtime.sweeps.sweeper import Pace, Sweep, Sweeper, Unfinished
 from nats.aio.msg import Msg
 
-from clusterra_events.webhooks.definitions import Definitions
+from clusterra_events.webhooks.definitions import OnChange
 from clusterra_events.webhooks.delivery import Deliverer, Target
 from clusterra_events.webhooks.matching import may_concern
 from clusterra_events.webhooks.progress import is_over
@@ -51,10 +52,24 @@ def shard_of(webhook_id: str) -> int:
     return crc32(webhook_id.encode()) % SHARDS
 
 
+class Known(Protocol):
+    """The webhooks that are visited."""
+
+    on_change: OnChange
+
+    @property
+    def webhooks(self) -> Mapping[str, Mapping[str, Webhook]]:
+        """Tenant -> id -> webhook."""
+
+    def changed(self, tenant: str) -> None:
+        """Those of a tenant may have changed."""
+
+
 class WebhookSweep:
     """Visits the webhooks of the shards that this replica holds."""
 
-    def __init__(self, deliverer: Deliverer, definitions: Definitions) -> None:
+    def __init__(self, deliverer: Deliverer, definitions: Known, name: str = "webhooks") -> None:
+        """`name`: what is visited."""
         self._deliverer = deliverer
         self._definitions = definitions
         definitions.on_change = self._on_change
@@ -66,7 +81,7 @@ class WebhookSweep:
         """When a digest of a webhook is due. Events that come before are dealt with all the same."""
         self._timer: asyncio.TimerHandle | None = None
         self._all_at = -ALL_SECONDS
-        self._sweep = Sweep[Target]("webhooks", self._listed, self._visit, _place, FAILURES)
+        self._sweep = Sweep[Target](name, self._listed, self._visit, _place, FAILURES)
 
     def sweeper(self) -> Sweeper[Target]:
         """Makes the visits. One that fails delays no other webhook."""
@@ -74,9 +89,13 @@ class WebhookSweep:
 
     async def lead(self, lease: Lease) -> None:
         """Visit the webhooks of a shard while its lease is held."""
+        self.visit_all()
+        await asyncio.Event().wait()
+
+    def visit_all(self) -> None:
+        """Visit all webhooks soon: other shards may be held."""
         self._all_at = -ALL_SECONDS
         self._sweep.woken.set()
-        await asyncio.Event().wait()
 
     def only(self, held: Callable[[], Collection[int]]) -> None:
         """Visit only the webhooks of the shards that are held."""

@@ -20,6 +20,7 @@
 | | `token#<token id>` | one of their API tokens |
 | | `shared-link#<link>` | the mark of a link that they have made to one of their jobs, until it ends |
 | | `saved-views` | the lists that they have saved under names, as a console shows them |
+| | `notifications` | what they have chosen to get mails about |
 | | `signed-out#<session id>` | the mark of a session that was signed out |
 | | `user-code-attempts` | how many user codes they have entered of late |
 | `device-code#<hash>` | `device-flow` | the sign-in of a program on another machine, until some time after its end |
@@ -155,6 +156,7 @@ further_tenant = _name_after(MEMBERSHIPS)
 api_token_key: _OfNames = _key("member#{}", "token#{}")
 api_token_id = _name_after(API_TOKENS)
 saved_views_key: _OfName = _key("member#{}", "saved-views")
+notifications_key: _OfName = _key("member#{}", "notifications")
 signed_out_key: _OfNames = _key("member#{}", "signed-out#{}")
 user_code_attempts_key: _OfName = _key("member#{}", "user-code-attempts")
 device_flow_key: _OfName = _key("device-code#{}", "device-flow")

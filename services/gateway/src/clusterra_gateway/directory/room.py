@@ -7,6 +7,7 @@ from clusterra_runtime.store.store import Store
 
 from clusterra_gateway.connections import Connections
 from clusterra_gateway.directory.identity_sources import IdentityHandlers
+from clusterra_gateway.directory.mail_recipients import MailRecipients
 from clusterra_gateway.directory.maps.map_records import MappedUsers, MapRecords
 from clusterra_gateway.directory.maps.refresh import DirectoryRefresh
 from clusterra_gateway.directory.scim.changes import Changes
@@ -45,6 +46,7 @@ def room(connections: Connections, identity: IdentityParts, parts: DirectoryPart
     changes = Changes(connections.directory, registry)
     groups = Groups(provisioned, changes)
     users = Users(connections.directory, membership, changes, groups)
+    recipients = MailRecipients(connections.directory, registry, parts.maps, provisioned)
     return Room(
         routes=routes_of(
             Discovery(),
@@ -53,5 +55,8 @@ def room(connections: Connections, identity: IdentityParts, parts: DirectoryPart
             IdentityHandlers(parts.maps, registry),
             access=identity.access,
         ),
-        background={"identity maps": refresh.sweeper().run},
+        background={
+            "identity maps": refresh.sweeper().run,
+            "mail recipients": lambda: recipients.serve(connections.bus.client),
+        },
     )

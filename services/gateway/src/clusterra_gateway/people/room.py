@@ -10,6 +10,8 @@ from clusterra_gateway.people.invitations import Invitations
 from clusterra_gateway.people.member_handlers import MemberHandlers, TokenHandlers
 from clusterra_gateway.people.membership import Membership
 from clusterra_gateway.people.memberships import MembershipHandlers
+from clusterra_gateway.people.notification_handlers import NotificationHandlers
+from clusterra_gateway.people.notifications import Notifications
 from clusterra_gateway.people.saved_view_handlers import SavedViewHandlers
 from clusterra_gateway.people.saved_views import SavedViews
 from clusterra_gateway.people.service_account_handlers import KeyHandlers, ServiceAccountHandlers
@@ -37,6 +39,7 @@ def room(
             ServiceAccountHandlers(accounts, once),
             KeyHandlers(accounts, identity.tokens, once),
             SavedViewHandlers(SavedViews(directory.store)),
+            NotificationHandlers(Notifications(directory.store)),
             access=identity.access,
         ),
         background={"deactivations": sweep.sweeper().run},
