@@ -41,7 +41,8 @@ def shown(text: str, most: int = MOST_IN_LINE) -> str:
 
 def subject_of(ref: ClusterRef, event: Event) -> str:
     """The subject, such as `[acme/main] Job 42 align: failed after 3 min (OUT_OF_MEMORY)`."""
-    return f"[{ref.tenant}/{ref.cluster}] {_what_happened(event)}"
+    # The email package would decode an encoded word (RFC 2047) that somebody has written into a name.
+    return f"[{ref.tenant}/{ref.cluster}] {_what_happened(event)}".replace("=?", "= ?")
 
 
 def body_of(ref: ClusterRef, event: Event, public_url: str, further: str = "") -> str:
