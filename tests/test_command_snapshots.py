@@ -286,6 +286,11 @@ async def test_schedules(site: Site) -> None:
     await site.record("schedules delete", f"{schedule} --json", schedule)
 
 
+async def test_notifications(site: Site) -> None:
+    await site.record("notifications set", "jobs-failed runs-ended", "jobs-failed --json", "jobs-fail", "")
+    await site.record("notifications show", "", "--json")
+
+
 async def test_webhooks(site: Site) -> None:
     async with receiver() as receiving:
         address = receiving.address

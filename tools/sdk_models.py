@@ -29,6 +29,7 @@ NAMES = {
     "JobPage": "JobPage",
     "EventPage": "EventPage",
     "CostReport": "CostReport",
+    "NotificationsView": "Notifications",
     "QuotaList": "QuotaList",
     "BudgetList": "BudgetList",
     "LaunchableList": "LaunchableList",

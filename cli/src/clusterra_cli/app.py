@@ -33,7 +33,7 @@ from clusterra_cli.commands import (
     workflows,
 )
 from clusterra_cli.commands.files import copying
-from clusterra_cli.commands.people import members, service_accounts, sign_in, tokens
+from clusterra_cli.commands.people import members, notifications, service_accounts, sign_in, tokens
 from clusterra_cli.output import note
 from clusterra_cli.quick_start import start_quickly
 from clusterra_cli.usage import WrongUsage
@@ -49,7 +49,8 @@ command = typer.Typer(
 for module in (
     *(sign_in, contexts, submitting, waiting, jobs, job_history, sharing, job_changes, launching),
     *(workflows, schedules, sessions, copying),
-    *(fleet, event_feed, top, money, advising, spool, tokens, members, service_accounts, webhooks, api_requests),
+    *(fleet, event_feed, top, money, advising, spool, notifications, tokens, members, service_accounts, webhooks),
+    api_requests,
 ):
     module.add_to(command)
 

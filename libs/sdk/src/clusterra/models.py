@@ -223,6 +223,18 @@ class NotDeleted(Model):
     reason: str
 
 
+class Notifications(Model):
+    """What the caller gets a mail about, and where it goes to."""
+
+    address: str
+    jobs_started: bool
+    jobs_ended: bool
+    jobs_failed: bool
+    sessions_ready: bool
+    runs_ended: bool
+    budgets: bool
+
+
 class OwnLink(Model):
     """A link of the caller without its secret, and the cluster of its job. All three ids are needed to revoke it."""
 
