@@ -43,9 +43,7 @@ async def test_a_person_chooses_for_themselves_and_gets_nothing_by_default(world
     assert others == NOTHING | {"address": "bob@acme.example"}
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"jobs_failed": 1}, {"jobs_failed": "yes"}, {"address": "eve@else.example"}, []]
-)
+@pytest.mark.parametrize("wrong", [{"jobs_failed": 1}, {"jobs_failed": "yes"}, {"address": "eve@else.example"}, []])
 async def test_nothing_else_can_be_chosen_such_as_another_address(world: World, wrong: Any) -> None:
     ada = await world.login("ada@acme.example")
 

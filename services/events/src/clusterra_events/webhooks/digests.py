@@ -14,9 +14,9 @@ other events wait, as they do behind one that fails.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
-from clusterra_contracts.events import MAX_DIGEST_TASKS, DigestFact, Event, Fact, JobFact, event_of
+from clusterra_contracts.events import MAX_DIGEST_TASKS, DigestFact, Event, Fact, JobFact, MailTypes, event_of
 from clusterra_contracts.identity import ClusterRef, Id, JobId, Moment
 from pydantic import Field
 
@@ -52,6 +52,7 @@ class ArrayCounts(Record):
     name: str
     user: str
     uid: int
+    mail: MailTypes = ()
     number: Annotated[int, Field(ge=0)] = 0
     """How many digests there were."""
     counts: Counts = Field(default_factory=dict)
@@ -138,6 +139,7 @@ class ArrayCounts(Record):
             name=self.name,
             user=self.user,
             uid=self.uid,
+            mail=self.mail,
             number=self.number + 1,
             counts=self.counts,
             totals=self.totals,
@@ -250,8 +252,9 @@ def _task(fact: JobFact) -> int:
     return int(fact.job_id.partition("_")[2])
 
 
-def _owner(fact: JobFact) -> dict[str, str | int]:
-    return {"name": fact.name[:MAX_NAME_CHARACTERS], "user": fact.user[:MAX_NAME_CHARACTERS], "uid": fact.uid}
+def _owner(fact: JobFact) -> dict[str, Any]:
+    names = {"name": fact.name[:MAX_NAME_CHARACTERS], "user": fact.user[:MAX_NAME_CHARACTERS]}
+    return {**names, "uid": fact.uid, "mail": fact.mail}
 
 
 def _plus_one(counts: Counts, kind: str) -> Counts:
