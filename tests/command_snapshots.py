@@ -158,8 +158,14 @@ def leaves() -> list[Leaf]:
 def _leaves(found: object, path: tuple[str, ...]) -> Iterator[Leaf]:
     below = getattr(found, "commands", None)
     if below:
+        if found.params:  # type: ignore[attr-defined]  # it is a command of its own, too
+            yield _leaf(found, path)
         for name, each in below.items():
             yield from _leaves(each, (*path, name))
         return
+    yield _leaf(found, path)
+
+
+def _leaf(found: object, path: tuple[str, ...]) -> Leaf:
     options = [each for each in found.params if each.param_type_name == "option"]  # type: ignore[attr-defined]
-    yield Leaf(" ".join(path), frozenset(name for each in options for name in (*each.opts, *each.secondary_opts)))
+    return Leaf(" ".join(path), frozenset(name for each in options for name in (*each.opts, *each.secondary_opts)))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from clusterra_cli.commands.event_export import export
 from clusterra_cli.commands.jobs import point_in_time
 from clusterra_cli.connection import Cluster, Json, Limit, Url, connected
 from clusterra_cli.output import Output, moment, note
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
 
 
 def add_to(command: typer.Typer) -> None:
-    """Add this command."""
-    command.command()(events)
+    """Add these commands."""
+    group = typer.Typer(rich_markup_mode=None)
+    group.callback(invoke_without_command=True)(events)
+    group.command()(export)
+    command.add_typer(group, name="events")
 
 
 def events(
+    context: typer.Context,
     following: Annotated[bool, typer.Option("--follow", "-f", help="Print what happens from now on.")] = False,
     kinds: Annotated[str, typer.Option("--kind", "-k", help="Only these kinds: job.failed,worker.*")] = "",
     subject: Annotated[str | None, typer.Option(help="Only about this job or node.")] = None,
@@ -29,6 +34,8 @@ def events(
     cluster: Cluster = None,
 ) -> None:
     """Print the newest events of a cluster, the newest last; or follow them. With --json one line for each."""
+    if context.invoked_subcommand is not None:
+        return
     output = Output(json)
     chosen = [each for each in kinds.split(",") if each]
     with connected(url, cluster) as client:
