@@ -25,9 +25,9 @@ Each thing that happens in a cluster is published once, as a [CloudEvent](https:
 JSON. Events hold metadata alone: never a script, an environment, an output or the content of a file.
 
 - **Where.** Over HTTP `GET /v1/clusters/<cluster>/events` returns pages of the archive, and
-  `GET /v1/clusters/<cluster>/events/stream` is a live stream; `/v1/events` and `/v1/events/stream` have those of a whole
-  workspace. [Exports](../operations/events.md#export) are files. [Webhooks](../guide/webhooks.md) deliver events to other
-  systems. On NATS the subject is `event.<tenant>.<cluster>.<kind>`.
+  `GET /v1/clusters/<cluster>/events/stream` is a live stream. `/v1/events` and `/v1/events/stream` have those of a
+  whole workspace. [Exports](../operations/events.md#export) are files, and [webhooks](../guide/webhooks.md) deliver
+  events to other systems. On NATS the subject is `event.<tenant>.<cluster>.<kind>`.
 - **Once.** The `id` is derived from what happened: `<tenant>.<cluster>:<subject>:<version>:<kind>`. An event that is
   published again has the same `id`.
 - **Order.** Events are in the order of the stream, which need not be that of their `time`.
