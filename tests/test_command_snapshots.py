@@ -196,7 +196,9 @@ async def test_looking(site: Site) -> None:
     await site.record("wait", "1", "1 --json", "1 --follow", "2 --timeout=0.1", "99", "1 2 --follow", rules=(WORKER,))
     wanted = "--subject=1 --kind=job.failed"
     await site.record("events", wanted, f"{wanted} --json", rules=(WORKER,))
-    await site.record("events export", "--kind=job.failed", "--all-clusters", "--format=parquet", rules=(WORKER,))
+    await site.record(
+        "events export", "--kind=job.failed", "--all-clusters --kind=job.failed", "--format=parquet", rules=(WORKER,)
+    )
     await site.record("templates", "small-page", "small-page --json", "absent")
     await site.record("api", "GET /v1/clusters/{cluster}/jobs/99", "GET /v1/problems/not-found", "FETCH /v1")
 

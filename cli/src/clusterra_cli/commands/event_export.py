@@ -107,7 +107,7 @@ def _pages(client: "Client", path: str, query: dict[str, str]) -> Iterator[tuple
     told = False
     while True:
         page = client.request("GET", path, query=query).json
-        if not told and (kept := page.get("kept_from")) and query.get("after", "") < kept:
+        if not told and (kept := page.get("kept_from")) and _begins_before(query.get("after"), kept):
             note(f"of events before {kept} some kinds are no longer kept")
         told = True
         lines = b"".join(json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in page["events"])
@@ -115,6 +115,12 @@ def _pages(client: "Client", path: str, query: dict[str, str]) -> Iterator[tuple
         if page["cursor"] is None:
             return
         query = {**query, "cursor": page["cursor"]}
+
+
+def _begins_before(after: str | None, moment: str) -> bool:
+    from datetime import datetime
+
+    return after is None or datetime.fromisoformat(after) < datetime.fromisoformat(moment)
 
 
 def _known(state: Path, part: Path, given: dict[str, Any]) -> dict[str, Any]:
