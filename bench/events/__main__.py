@@ -24,9 +24,9 @@ MOST = {
     "webhook_p50_ms": 150.0,
     "stream_missing": 0,
     "webhook_missing": 0,
-    "archive_events_mib": 150.0,
-    "stream_gateway_mib": 150.0,
-    "webhook_events_mib": 150.0,
+    "archive_events_mb": 150.0,
+    "stream_gateway_mb": 150.0,
+    "webhook_events_mb": 150.0,
 }
 """The most."""
 
