@@ -1,12 +1,14 @@
 """Whose jobs a member sees: their own, or everybody's where the cluster's visibility says so."""
 
+import itertools
+
 import aiohttp
 import pytest
-from clusterra_contracts.events import AdminFact
-from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.events import AdminFact, Fact, FileFact, JobFact, NodeFact
+from clusterra_contracts.identity import SlurmUser, now
 from clusterra_contracts.registry import Visibility
 from clusterra_contracts.rpc.slurm import Viewer
-from clusterra_contracts.rpc.visibility import may_see
+from clusterra_contracts.rpc.visibility import may_see, sight
 from clusterra_lab.machine.process import until
 from clusterra_runtime.nats.registry import Registry, put_binding
 from gateway_world import World
@@ -90,3 +92,37 @@ def test_that_a_cluster_was_paused_or_resumed_is_for_everybody() -> None:
     assert may_see(Viewer(user=ada), AdminFact(kind="cluster.paused", actor="boss", subject="c1"))
     assert may_see(Viewer(user=ada), AdminFact(kind="cluster.resumed", actor="boss", subject="c1"))
     assert not may_see(Viewer(user=ada), AdminFact(kind="cluster.changed", actor="boss", subject="c1"))
+
+
+def test_who_shares_a_stream_with_others_sees_exactly_what_they_see() -> None:
+    users = [SlurmUser(name=name, uid=uid, gid=20001) for name, uid in (("ada", 20001), ("bob", 20002))]
+    viewers = [
+        Viewer(user=user, admin=admin, sees_all=sees_all, identified=identified)
+        for user, admin, sees_all, identified in itertools.product(users, *[(True, False)] * 3)
+        if identified or admin
+    ]
+    jobs = [
+        JobFact(
+            kind="job.failed",
+            job_id="7",
+            name="x",
+            user="x",
+            uid=uid,
+            partition="main",
+            state="FAILED",
+            submitted_at=now(),
+        )
+        for uid in (20001, 20002)
+    ]
+    files = [FileFact(kind="file.deleted", actor="x", uid=uid, paths=("data/x",)) for uid in (20001, 20002)]
+    facts: list[Fact] = [
+        *jobs,
+        *files,
+        NodeFact(kind="node.down", node="n1"),
+        AdminFact(kind="member.changed", actor="boss", subject="bob"),
+        AdminFact(kind="cluster.paused", actor="boss", subject="c1"),
+    ]
+    for one, other in itertools.combinations(viewers, 2):
+        if sight(one) == sight(other):
+            assert [may_see(one, each) for each in facts] == [may_see(other, each) for each in facts]
+    assert len({sight(each) for each in viewers}) == 5, "admins share theirs"
