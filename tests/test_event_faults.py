@@ -134,7 +134,7 @@ async def _settled(published: list[str], holders: list[Held]) -> None:
         has = sum(each.times.total() for each in holders)
         if has != had:
             had, at = has, time.monotonic()
-        return time.monotonic() - at > STALLED_SECONDS or not any(each.lacks(published) for each in holders)
+        return time.monotonic() - at > STALLED_SECONDS or all(each.has_all(published) for each in holders)
 
     await until(settled, seconds=3600 * 6, what="all receivers to have all events", every=0.5)
 

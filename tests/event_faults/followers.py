@@ -17,7 +17,7 @@ EVENT = re.compile(rb'id: (\d+)\ndata: \{[^\n]*?"id":"([^"]+)"[^\n]*?"subject":"
 RESET = b"event: reset"
 NODE = re.compile(r"n\d+")
 """What the published events are about. The stream also tells what the test itself made, such as webhooks."""
-STAYS_SECONDS = (1.0, 20.0)
+STAYS_SECONDS = (1.0, 40.0)
 LEAVES_SECONDS = (0.0, 2.0)
 SILENT_SECONDS = 40.0
 """A stream without even a ping for so long is dead."""

@@ -24,6 +24,10 @@ class Held:
         """The subjects of which it has no event."""
         return set(published) - self.ids_of.keys()
 
+    def has_all(self, published: Collection[str]) -> bool:
+        """Whether it has an event of each of the subjects. Quick where it has not."""
+        return len(self.ids_of) >= len(published) and not self.lacks(published)
+
     def counts(self, published: Collection[str]) -> Mapping[str, int]:
         """The counts that a run prints. All but `repeated` must be 0 at its end."""
         return {
