@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from aiohttp import web
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.events import AdminFact, Event, JobFact, NodeFact, event_of
 from clusterra_contracts.identity import ClusterRef, now
@@ -415,3 +416,21 @@ async def test_a_list_of_events_says_up_to_where_the_archive_is_complete(world: 
     assert (unknown, known) == (None, "17")
     assert body == {"events": [], "cursor": None, "kept_from": None}
     assert [asked.complete_to for asked in world.acme.events.histories] == [int(reader.events[-1].id)] * 2
+
+
+async def test_a_ping_never_comes_into_the_middle_of_events(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clusterra_gateway.http.answers.sse.PING_SECONDS", 0.001)
+    monkeypatch.setattr("clusterra_gateway.http.answers.streams.SLICE_BYTES", 64)
+    browser = await world.login("boss@acme.example")
+
+    async def pausing(request: web.Request, response: web.StreamResponse, part: bytes) -> None:
+        await response.write(part)
+        await asyncio.sleep(0.002)  # as for a client that reads slowly
+
+    monkeypatch.setattr("clusterra_gateway.http.answers.streams._write", pausing)
+    async with sse_reader(browser, STREAM) as reader:
+        for number in range(20):
+            await publish_node_down(world, f"n{number}")
+        await reader.until_events(20)
+
+    assert nodes(reader.events) == [f"n{number}" for number in range(20)]

@@ -141,7 +141,9 @@ async def _write_all(
 ) -> None:
     async for event in source:
         await watch.permitted()
+        watch.writing = True
         await write(request, response, event.encode())
+        watch.writing = False
 
 
 class _Watch:
@@ -154,6 +156,8 @@ class _Watch:
         self._settled = asyncio.Event()
         """Set while no check of the permission is under way."""
         self._settled.set()
+        self.writing = False
+        """Whether events are being written: a ping in the middle of them would be taken for a part of one."""
 
     async def permitted(self) -> None:
         """Wait until the permission has been asked again, where it may have changed."""
@@ -183,7 +187,8 @@ class _Watch:
                 if changed.done():
                     changed = asyncio.create_task(self._permission.changed.wait())
                 if loop.time() >= ping_at:
-                    await write(self._request, self._response, b": ping\n\n")
+                    if not self.writing:
+                        await write(self._request, self._response, b": ping\n\n")
                     ping_at = loop.time() + PING_SECONDS
         finally:
             stopping.cancel()
