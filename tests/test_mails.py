@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from clusterra_contracts.identity import SlurmUser
 from clusterra_contracts.registry import ScalingPolicy
+from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
-from mail_server import SENDER, MailServer, mail_server
+from mail_server import GUARD_SECONDS, SENDER, MailServer, mail_server
 
 NOTIFICATIONS = "/v1/users/me/notifications"
 
@@ -77,3 +79,56 @@ async def test_what_has_no_effect_is_warned_of_and_the_job_runs(lab: Stack, serv
     ]
     assert server.mails[before][0] == "ada@acme.example"
     assert "strange: completed" in server.mails[before][1]["Subject"]
+
+
+async def test_plain_sbatch_inside_the_cluster_mails_the_owner_and_no_address_that_the_job_names(
+    lab: Stack, server: MailServer, ada: User
+) -> None:
+    user, before = SlurmUser(name=ada.profile.name, uid=ada.profile.uid, gid=ada.profile.uid), len(server.mails)
+    options = ("--job-name=plain", "--mail-type=BEGIN,END", "--mail-user=eve@else.example")
+
+    await lab.slurm.sbatch(user, "#!/bin/sh\ntrue\n", *options)
+    await server.has(before + 2)
+
+    assert {to for to, _ in server.mails} == {"ada@acme.example"}
+    assert ["plain: started" in each or "plain: completed" in each for each in server.subjects()[before:]] == [True] * 2
+
+
+async def test_a_person_who_chose_it_hears_of_a_failure_without_any_option(
+    lab: Stack, server: MailServer, ada: User, grace: User
+) -> None:
+    async with grace.session.put(NOTIFICATIONS, json={"jobs_failed": True}) as answer:
+        told = await answer.json()
+    before = len(server.mails)
+
+    await grace.submit("#!/bin/sh\ntrue\n", {"name": "good"})
+    await ada.submit("#!/bin/sh\nfalse\n", {"name": "others"})
+
+    async def is_told() -> bool:
+        # The choice counts a minute after she was last looked up at the latest.
+        await grace.submit("#!/bin/sh\nfalse\n", {"name": "bad"})
+        return bool(server.to("grace@acme.example"))
+
+    await until(is_told, seconds=GUARD_SECONDS, what="a mail to grace", every=5.0)
+
+    assert (told["enabled"], told["address"]) == (True, "grace@acme.example")
+    assert all("bad: failed" in each["Subject"] for each in server.to("grace@acme.example"))
+    assert not [each for each in server.subjects()[before:] if "others" in each or "good" in each]
+
+
+async def test_a_heterogeneous_job_mails_once(lab: Stack, server: MailServer, ada: User) -> None:
+    job = {"environment": ["PATH=/usr/bin:/bin"], "name": "pair", "memory_per_cpu": 100}
+    script = "#!/bin/sh\n#SBATCH --mail-type=END\ntrue\n"
+    before = len(server.mails)
+
+    path = f"/v1/clusters/{ada.cluster}/jobs/submit"
+    async with ada.session.post(path, json={"script": script, "jobs": [job, {**job, "mail_type": ["END"]}]}) as answer:
+        made = await answer.json()
+        assert answer.status in (200, 201), made
+    await server.has(before + 1)
+    after = await ada.submit("#!/bin/sh\n#SBATCH --mail-type=END\ntrue\n", {"name": "last"})
+    await server.has(before + 2)
+
+    subjects = [each.partition("] ")[2] for each in server.subjects()[before:]]
+    assert subjects[0].startswith(f"Job {made['job_id']} pair: completed")
+    assert subjects[1].startswith(f"Job {after.job_id} last: completed")

@@ -3166,6 +3166,7 @@ export interface components {
             reason: string;
         };
         NotificationsView: {
+            enabled: boolean;
             address: string;
             jobs_started: boolean;
             jobs_ended: boolean;

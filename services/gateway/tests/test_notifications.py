@@ -14,7 +14,7 @@ from gateway_world import World
 from people_world import change, me, owner, program
 
 NOTIFICATIONS = "/v1/users/me/notifications"
-NOTHING = dict.fromkeys(Choices.model_fields, False)
+NOTHING = {**dict.fromkeys(Choices.model_fields, False), "enabled": False}
 
 
 async def recipients(world: World, **request: Any) -> tuple[Recipient, ...]:

@@ -58,6 +58,7 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "slurm_update": {"name": "mine"},
     "storage_presigned_url": {"method": "GET", "path": "data/mine.txt"},
     "templates_add_version": {"definition": OWN},
+    "notifications_replace": {"jobs_failed": True},
     "templates_create": {"definition": OWN.replace("id: greet", "id: mine")},
     "templates_review": {"approve": True},
     "tokens_make": {"name": "mine"},

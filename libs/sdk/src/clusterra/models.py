@@ -226,6 +226,7 @@ class NotDeleted(Model):
 class Notifications(Model):
     """What the caller gets a mail about, and where it goes to."""
 
+    enabled: bool
     address: str
     jobs_started: bool
     jobs_ended: bool

@@ -43,8 +43,8 @@ class Settings(ServiceSettings):
     """Whether the connection must be encrypted, to a server whose certificate the system trusts. `false` is for a
     server on the same machine only: mails and a password go over `smtp://` in plain text then."""
     mail_from: str = ""
-    """The address that mails come from, such as `clusterra@example.org`; needed with `smtp_url`. The proxy needs the
-    same value: it warns whoever asks for a mail where there is none."""
+    """The address that mails come from, such as `clusterra@example.org`; needed with `smtp_url`. The proxy and the
+    gateway need the same value: they tell whoever asks for mails where none are sent."""
     mails_per_hour: Annotated[int, Field(ge=1, le=1000)] = 30
     """The most mails that a person gets in an hour."""
     public_url: str = ""

@@ -43,6 +43,8 @@ class Settings(RecordSettings):
 
     webhook_networks: AllowedNetworks = ()
     """The same value as that of the events service. With any network, URLs of webhooks may begin with `http://`."""
+    mail_from: str = ""
+    """The same value as that of the events service. Empty: no mails are sent, and whoever chooses them is told so."""
     templates_dir: Path | None = None
     """The folder with the templates (`*.yaml`) that every tenant has; without it there are none."""
     console_dir: Path | None = None

@@ -63,7 +63,9 @@ def choose(
 
 def _tell(found: "Notifications", json: bool) -> None:
     chosen = [about for name, about in NAMES.items() if getattr(found, name.replace("-", "_"))]
-    if not found.address:
+    if not found.enabled:
+        text = "this installation sends no mails"
+    elif not found.address:
         text = "this account gets no mails"
     elif chosen:
         text = f"mails go to {found.address} when {', '.join(chosen)}, and for jobs with --mail-type"

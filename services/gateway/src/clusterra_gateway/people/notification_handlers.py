@@ -35,6 +35,8 @@ class ChosenNotifications(Body):
 class NotificationsView(ResponseBody):
     """What the caller gets a mail about, and where it goes to."""
 
+    enabled: bool
+    """Whether this installation sends mails at all. A choice is kept in any case."""
     address: str
     """The address of the caller's account, to which alone mails go. Empty for a service account, which gets none."""
     jobs_started: bool
@@ -45,22 +47,25 @@ class NotificationsView(ResponseBody):
     budgets: bool
 
     @classmethod
-    def of(cls, caller: Caller, choices: Choices) -> "NotificationsView":
+    def of(cls, caller: Caller, choices: Choices, *, enabled: bool) -> "NotificationsView":
         """The choices of a caller."""
         address = caller.member.email if caller.member.kind == "person" else ""
-        return cls.showing(choices, address=address)
+        return cls.showing(choices, address=address, enabled=enabled)
 
 
 class NotificationHandlers:
     """The handlers of notifications."""
 
-    def __init__(self, notifications: Notifications) -> None:
+    def __init__(self, notifications: Notifications, *, enabled: bool) -> None:
+        """`enabled`: whether mails are sent."""
         self._notifications = notifications
+        self._enabled = enabled
 
     @api.get("notifications_get", NOTIFICATIONS, result=NotificationsView)
     async def get(self, _request: web.Request, caller: Caller) -> web.StreamResponse:
         """Returns what the caller gets a mail about, besides the jobs whose `--mail-type` asks for it."""
-        return json_response(NotificationsView.of(caller, await self._notifications.of(caller.member.id)))
+        choices = await self._notifications.of(caller.member.id)
+        return json_response(NotificationsView.of(caller, choices, enabled=self._enabled))
 
     @api.put("notifications_replace", NOTIFICATIONS, body=ChosenNotifications, result=NotificationsView)
     async def replace(self, request: web.Request, caller: Caller) -> web.StreamResponse:
@@ -71,4 +76,4 @@ class NotificationHandlers:
         wanted = await body(request, ChosenNotifications)
         choices = Choices.model_validate(wanted.model_dump())
         await self._notifications.replace(caller.member.id, choices)
-        return json_response(NotificationsView.of(caller, choices))
+        return json_response(NotificationsView.of(caller, choices, enabled=self._enabled))

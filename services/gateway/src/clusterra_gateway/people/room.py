@@ -39,7 +39,7 @@ def room(
             ServiceAccountHandlers(accounts, once),
             KeyHandlers(accounts, identity.tokens, once),
             SavedViewHandlers(SavedViews(directory.store)),
-            NotificationHandlers(Notifications(directory.store)),
+            NotificationHandlers(Notifications(directory.store), enabled=bool(connections.settings.mail_from)),
             access=identity.access,
         ),
         background={"deactivations": sweep.sweeper().run},
