@@ -2512,7 +2512,7 @@ export interface components {
             time: string;
             /** @constant */
             datacontenttype?: "application/json";
-            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["DigestFact"] | components["schemas"]["SessionFact"] | components["schemas"]["RunFact"] | components["schemas"]["NewerFact"];
+            data: components["schemas"]["JobFact"] | components["schemas"]["JobActionFact"] | components["schemas"]["NodeFact"] | components["schemas"]["MisclassifiedFact"] | components["schemas"]["MachineFact"] | components["schemas"]["WorkerFact"] | components["schemas"]["PriceFact"] | components["schemas"]["ScaleFact"] | components["schemas"]["ConditionFact"] | components["schemas"]["AdminFact"] | components["schemas"]["BudgetFact"] | components["schemas"]["FileFact"] | components["schemas"]["StagingFact"] | components["schemas"]["DigestFact"] | components["schemas"]["SessionFact"] | components["schemas"]["RunFact"] | components["schemas"]["NewerFact"];
         };
         EventPage: {
             events: components["schemas"]["Event"][];
@@ -2962,6 +2962,12 @@ export interface components {
         };
         LoginAddress: {
             location: string;
+        };
+        MachineFact: {
+            /** @enum {string} */
+            kind: "node.launched" | "node.terminated" | "node.spot_interrupted";
+            node: string;
+            instance: string;
         };
         MachineSize: {
             cpus: number;
@@ -4563,6 +4569,7 @@ export type Launched = components['schemas']['Launched'];
 export type LinkList = components['schemas']['LinkList'];
 export type LinkView = components['schemas']['LinkView'];
 export type LoginAddress = components['schemas']['LoginAddress'];
+export type MachineFact = components['schemas']['MachineFact'];
 export type MachineSize = components['schemas']['MachineSize'];
 export type MadeAgentKey = components['schemas']['MadeAgentKey'];
 export type MadeInvitation = components['schemas']['MadeInvitation'];

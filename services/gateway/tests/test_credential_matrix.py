@@ -27,8 +27,8 @@ OPEN = {
     *("console_page", "console_file"),
 }
 """The routes that anybody may call."""
-OF_AGENTS = {"agent_heartbeat"}
-"""The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`."""
+OF_AGENTS = {"agent_heartbeat", "hook_event", "hook_batch"}
+"""The routes that take an agent's key in place of a person's credential: `test_agent_heartbeat.py`, `test_hooks.py`."""
 OF_LINKS = {"shared_job_get", "shared_job_output", "shared_job_script"}
 """The routes that take the token of a shared link, and no other: `test_shared_link_attacks.py`."""
 PAGES = {"device_page", "device_consent", "authorize_page", "authorize_consent", "sessions_open"}

@@ -118,6 +118,7 @@ def test_only_the_page_and_the_paths_of_slurmrestd_end_with_a_slash() -> None:
         ("storage_presigned_url", {400, *OF_A_CALLER, 404, *OF_A_BODY}),
         ("scim_users_replace", {400, *OF_A_CALLER, 404, *OF_A_BODY, 409, 412}),
         ("agent_heartbeat", {400, *OF_A_CALLER, *OF_A_BODY}),
+        ("hook_event", {400, *OF_A_CALLER, *OF_A_BODY, 409}),
         ("device_begin", {400, *OF_A_BODY, 429}),
         ("authorize_page", {400, 403, 429}),
         ("auth_callback", {400, *OF_A_CALLER, *OF_A_BODY, 409}),

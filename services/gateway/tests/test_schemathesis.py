@@ -76,6 +76,7 @@ REFUSES_MORE = frozenset(
         ),
         *("scim_users_get", "scim_groups_get"),
         *("scim_users_change", "scim_groups_change", "scim_groups_create", "scim_groups_replace"),
+        *("hook_event", "hook_batch"),
         *("agent_heartbeat", "jobs_output", "storage_presigned_url", "files_list", "files_copy", "files_rename"),
         *("files_delete", "files_delete_many", "uploads_begin", "uploads_list", "uploads_parts"),
         *("uploads_sign_parts", "uploads_complete", "uploads_abort", "sessions_start"),

@@ -45,6 +45,9 @@ MEANINGS: Mapping[str, str] = {
     "node.down": "Slurm does not reach a node, or an admin took it down.",
     "node.removed": "Slurm has no record of the node any more.",
     "node.misclassified": "The machine of a worker does not have the resources of its shape.",
+    "node.launched": "The site's cloud launched the machine of a node, as the site tells.",
+    "node.terminated": "The site's cloud terminated the machine of a node, as the site tells.",
+    "node.spot_interrupted": "The site's cloud takes the spot machine of a node back in minutes, as the site tells.",
     "worker.started": "The edge started a worker: its machine is being provisioned.",
     "worker.stopped": "The edge removed a worker, as the desired state demands.",
     "worker.failed": "A worker failed before or while it ran.",
@@ -117,6 +120,7 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
         "expected": _SIZE,
         "actual": {"cpus": 2, "memory_mib": 6571},
     },
+    "MachineFact": {"node": "compute-7", "instance": "i-0abc1234def567890"},
     "WorkerFact": {"worker": "general-small-x7k2p", "shape": "general-small", "started_at": _AT},
     "PriceFact": {
         "worker": "general-small-x7k2p",

@@ -28,6 +28,7 @@ ActionKind = Literal[
 """`action.warn`: the owner is warned that the job of an idle session will be cancelled."""
 NodeKind = Literal["node.registered", "node.drained", "node.undrained", "node.down", "node.removed"]
 MisclassifiedKind = Literal["node.misclassified"]
+MachineKind = Literal["node.launched", "node.terminated", "node.spot_interrupted"]
 WorkerKind = Literal["worker.started", "worker.stopped", "worker.failed", "worker.lost"]
 """`worker.lost` is an alarm: the worker vanished although no desired state had named it; it may have run jobs."""
 PriceKind = Literal["worker.priced"]
@@ -196,6 +197,16 @@ class MisclassifiedFact(Wire):
     shape: ShapeName
     expected: MachineSize
     actual: MachineSize
+
+
+class MachineFact(Wire):
+    """What the site's cloud told of the machine of a node. It says nothing about Slurm's record of the node."""
+
+    kind: MachineKind
+    node: str
+    """The Slurm node, or the machine's id where the site does not say which node it is."""
+    instance: str
+    """The id that the cloud has given the machine."""
 
 
 class WorkerFact(Wire):
@@ -406,6 +417,7 @@ _FACTS = (
     JobActionFact,
     NodeFact,
     MisclassifiedFact,
+    MachineFact,
     WorkerFact,
     PriceFact,
     ScaleFact,
@@ -435,6 +447,7 @@ Fact = Annotated[
     | Annotated[JobActionFact, Tag("JobActionFact")]
     | Annotated[NodeFact, Tag("NodeFact")]
     | Annotated[MisclassifiedFact, Tag("MisclassifiedFact")]
+    | Annotated[MachineFact, Tag("MachineFact")]
     | Annotated[WorkerFact, Tag("WorkerFact")]
     | Annotated[PriceFact, Tag("PriceFact")]
     | Annotated[ScaleFact, Tag("ScaleFact")]
@@ -488,7 +501,7 @@ def entity(fact: Fact) -> str:
             return fact.job_id
         case RunFact():
             return fact.run_id
-        case NodeFact() | MisclassifiedFact():
+        case NodeFact() | MisclassifiedFact() | MachineFact():
             return fact.node
         case WorkerFact() | PriceFact():
             return fact.worker

@@ -34,6 +34,7 @@
 | `clusters` | `<tenant>.<cluster>` | the cluster's binding |
 | `cluster#<tenant>.<cluster>` | `agent-key` | the hash of the cluster's current agent key |
 | `file-event#<tenant>.<cluster>` | `<id>` | the event of a change of files, for two days |
+| `hook-event#<tenant>.<cluster>` | `<event>` | an event that the site has told, so that it is told once, for a month |
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
 | `quotas#<tenant>` | `<kind>#<name>` | a quota of a user, an account or the tenant |
 | `quota-use#<tenant>` | `<month>#<kind>#<name>` | how much of it is used or reserved |
@@ -166,6 +167,7 @@ authorization_code_key: _OfName = _key("authorization-code#{}", "authorization-c
 current_agent_key_hash_key: _OfCluster = _key("cluster#{.key}", "agent-key")
 agent_key_owner_key: _OfName = _key("agent-key#{}", "agent-key")
 file_event_key: _InCluster = _key("file-event#{.key}", "{}")
+hook_event_key: _InCluster = _key("hook-event#{.key}", "{}")
 
 shared_link_place_key: _OfName = _key("shared-link#{}", "shared-link")
 shared_links_partition: Callable[[ClusterRef], str] = "shared-links#{.key}".format

@@ -7,6 +7,8 @@ from clusterra_gateway.clusters.agents.keys import ROTATED, AgentKeyRotation, Ag
 from clusterra_gateway.clusters.fleet import FleetHandlers
 from clusterra_gateway.clusters.fleet_hours import FleetHourHandlers
 from clusterra_gateway.clusters.handlers import ClusterHandlers, ClusterManagement
+from clusterra_gateway.clusters.hooks.handlers import Hooks
+from clusterra_gateway.clusters.hooks.telling import Telling
 from clusterra_gateway.clusters.queue_summary import QueueSummaries
 from clusterra_gateway.clusters.simulations import Simulations
 from clusterra_gateway.clusters.workers import WorkerHandlers
@@ -35,7 +37,11 @@ def room(connections: Connections, access: Access, projection: Projection, once:
                 Simulations(bus.scaler, bus.registry),
                 access=access,
             ),
-            *routes_of(AgentHeartbeats(bus.client, bus.registry, connections.secrets), access=keys),
+            *routes_of(
+                AgentHeartbeats(bus.client, bus.registry, connections.secrets),
+                Hooks(bus.registry, Telling(directory.outbox, bus.archive)),
+                access=keys,
+            ),
         ),
         observers=(Observed(ROTATED, keys.on_event),),
     )

@@ -34,6 +34,7 @@ from clusterra_gateway.accounts.keyspace import (
     cluster_key,
     deleted_cluster,
     file_event_key,
+    hook_event_key,
     reservations_partition,
 )
 from clusterra_gateway.accounts.records import ClusterDeletion
@@ -131,7 +132,8 @@ class ClusterRemoval:
         count += await ScheduleRecords(self._directory).forget(ref)
         count += await SessionRecords(self._directory.store).forget(ref, SESSIONS)
         count += await SharedLinkRecords(self._directory.store).forget(ref, SHARED_LINKS)
-        for partition in (file_event_key(ref, "any").pk, reservations_partition(ref)):
+        told = (file_event_key(ref, "any").pk, hook_event_key(ref, "any").pk)
+        for partition in (*told, reservations_partition(ref)):
             count += await remove_partition(self._directory.store, ACCOUNTS, partition)
         for stream, patterns in traces.of_cluster(ref).items():
             for pattern in patterns:
