@@ -1,8 +1,5 @@
 """A real nats-server in operator mode, with the secrets of `clusterra-admin secrets init`."""
 
-import os
-import shutil
-import signal
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,10 +7,13 @@ from typing import Any
 
 import nats.errors
 from admin_command import admin
+from clusterra_admin.authority.operator_accounts import OperatorAccounts
+from clusterra_admin.authority.servers import AccountServers
 from clusterra_admin.secrets import declared
 from clusterra_contracts.identity import ClusterRef
 from clusterra_lab.parts.nats import NatsServer, OperatorMode, nats_server
 from clusterra_runtime.nats import bus, topology
+from clusterra_runtime.settings import ServiceSettings
 from nats.aio.client import Client
 
 
@@ -23,7 +23,6 @@ class Installation:
     def __init__(self, directory: Path, server: NatsServer) -> None:
         self.secrets = directory / "secrets"
         self.server = server
-        self._config = directory / "nats" / "config"
 
     @asynccontextmanager
     async def connected(
@@ -59,20 +58,13 @@ class Installation:
     def agent(self, ref: ClusterRef) -> Path:
         return self.secrets / declared.agent_credentials(ref)
 
-    def reload(self) -> None:
-        """Give the server the directory's resolver.conf, and let it read it."""
-        shutil.copy(self.secrets / declared.RESOLVER, self._config / "resolver.conf")
-        os.kill(self._pid(), signal.SIGHUP)
-
-    def _pid(self) -> int:
-        config = str(self._config / "nats-server.conf")
-        for process in Path("/proc").iterdir():
-            try:
-                if process.name.isdigit() and config in (process / "cmdline").read_text().split("\0"):
-                    return int(process.name)
-            except OSError:
-                continue
-        raise AssertionError("the server does not run")
+    async def send_accounts(self) -> None:
+        """Let the server know the accounts in the directory's resolver.conf, as the authority does."""
+        login = self.secrets / declared.AUTHORITY_SYSTEM_CREDENTIALS
+        settings = ServiceSettings(nats_url=self.server.url, nats_credentials_file=login)
+        system = await bus.connect(settings, "authority-system", inbox_prefix="_INBOX_authority")
+        await OperatorAccounts(AccountServers(system), self.secrets / declared.RESOLVER).send()
+        await bus.close(system)
 
 
 @asynccontextmanager

@@ -231,7 +231,7 @@ async def test_a_request_to_a_cluster_without_an_agent_fails(installation: Insta
     assert caught.type is nats.errors.NoRespondersError
 
 
-async def test_a_reload_adds_a_cluster_and_disturbs_no_other(tmp_path: Path) -> None:
+async def test_an_account_that_is_sent_adds_a_cluster_and_disturbs_no_other(tmp_path: Path) -> None:
     async with installed(tmp_path, (MINE,)) as installation:
         resolver = installation.secrets / declared.RESOLVER
         for offline in ("system", "account"):
@@ -247,10 +247,10 @@ async def test_a_reload_adds_a_cluster_and_disturbs_no_other(tmp_path: Path) -> 
             added = await admin("secrets", "init", str(installation.secrets), *ids(LATER))
 
             assert "updated    nats/resolver.conf" in added.out
-            assert "nats-server --signal reload" in added.out
+            assert "the authority sends it to every nats-server" in added.out
             assert len(set(before.splitlines()) - set(resolver.read_text().splitlines())) == 1
 
-            installation.reload()
+            await installation.send_accounts()
 
             async def admitted() -> bool:
                 try:
@@ -292,7 +292,7 @@ async def test_a_revoked_login_is_cut_and_stays_so_when_resolver_conf_is_made_ag
             installation.agent(MINE).unlink()
             await admin("secrets", "revoke", str(secrets), *ids(MINE))
             await admin("secrets", "init", str(secrets), "--replace", declared.RESOLVER)
-            installation.reload()
+            await installation.send_accounts()
 
             await until(lambda: agent.is_closed, seconds=90, what="the end of the revoked connection")
 

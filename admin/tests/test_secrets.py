@@ -20,8 +20,12 @@ PLACE = "clusters/acme/main"
 EVERYTHING = {
     "session-key",
     *(f"nats/{name}.nk" for name in ("operator", "system", "account")),
+    "nats/authority.key",
     "nats/resolver.conf",
-    *(f"nats/{name}.creds" for name in ("gateway", "proxy", "scaler", "events", "admin")),
+    *(
+        f"nats/{name}.creds"
+        for name in ("gateway", "proxy", "scaler", "events", "admin", "authority", "authority-system")
+    ),
     *(
         f"{PLACE}/{name}"
         for name in ("slurm.key", "jwt_hs256.key", "slurmdbd-password", "agent-key", "account.nk", "agent.creds")

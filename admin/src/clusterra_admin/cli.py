@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from clusterra_admin import ledger, topology, versions
+from clusterra_admin.authority.command import authority
 from clusterra_admin.backup.command import backup, restore
 from clusterra_admin.dead_letters.command import command as dead_letters
 from clusterra_admin.doctor.command import doctor
@@ -31,6 +32,7 @@ command.add_typer(ledger.command, name="ledger")
 command.add_typer(dead_letters, name="dead-letters")
 command.add_typer(secrets, name="secrets")
 command.command()(versions.versions)
+command.command()(authority)
 command.command()(doctor)
 command.command()(backup)
 command.command()(restore)

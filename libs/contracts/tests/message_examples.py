@@ -12,6 +12,7 @@ from clusterra_contracts.notifications import Choices
 from clusterra_contracts.queue import NodeState, PendingJobs, QueueCounts, QueueSnapshot, RunningJob
 from clusterra_contracts.registry import AccessKeys, ClusterBinding, ScalingPolicy, StorageBinding
 from clusterra_contracts.revocation import Revocation
+from clusterra_contracts.rpc import bus_logins as bus_logins_rpc
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import edge_folders as edge_folders_rpc
@@ -127,6 +128,7 @@ EVENT = events.event_of("proxy", REF, JOB_FACT, version="1772366400.0", time=LAT
 SESSION = streams_rpc.SessionJob(job_id="42", uid=20001, worker="general-small-x7k2p")
 LOCAL_USER = edge_folders_rpc.LocalUser(uid=20001, gid=20001, groups=(30001,))
 
+USER_KEY = "U" + "A" * 55
 WEBHOOK = Webhook(
     id="wh_0123456789abcdef",
     name="CI",
@@ -456,6 +458,13 @@ EXAMPLES: dict[str, Wire] = {
             ),
         )
     ),
+    "bus-login.sign.v1": bus_logins_rpc.SignBusLogin(
+        credential_id="bc_0123456789abcdef", public_key=USER_KEY, cluster="c1", lifetime_seconds=86_400
+    ),
+    "bus-login.signed.v1": bus_logins_rpc.BusLogin(
+        jwt="eyJ0eXAiOiJKV1QifQ.e30.c2ln", account="A" * 56, subject="event.acme.c1.>", expires_at=LATER
+    ),
+    "bus-login.revoke.v1": bus_logins_rpc.RevokeBusLogins(public_keys=(USER_KEY,)),
     "webhook.test.v1": webhooks_rpc.TestWebhook(webhook=WEBHOOK),
     "webhook.attempt.v1": webhooks_rpc.Attempt(delivered=True, status=204, seconds=0.12),
     "webhook.read.v1": webhooks_rpc.ReadDeliveries(webhook_id=WEBHOOK.id, failed_only=True, limit=20, cursor="12"),

@@ -24,7 +24,7 @@ CentralDays = Annotated[
 
 AGENT_DAYS = 90
 CENTRAL_DAYS = 365
-_RELOAD = "give it to every nats-server, and reload (nats-server --signal reload)"
+_GIVE = "give it to the authority: the authority sends it to every nats-server, and to NATS for its next start"
 
 
 @command.command()
@@ -65,7 +65,7 @@ def init(
         if each.former_mode is not None:
             typer.echo(f"{'':10} mode was {each.former_mode}, is now {each.mode}: renew it if others read it")
     if any(each.name == RESOLVER and each.outcome in ("replaced", "updated") for each in made):
-        typer.echo(f"{directory / RESOLVER}: {_RELOAD}")
+        typer.echo(f"{directory / RESOLVER}: {_GIVE}")
 
 
 @command.command("list")
@@ -123,7 +123,7 @@ def agent(directory: Place, tenant: Tenant, cluster: Cluster, days: Days = AGENT
 def revoke(directory: Place, tenant: Tenant, cluster: Cluster) -> None:
     """Revoke all logins of a cluster's edge-agent until now, and remove its credentials.
 
-    It takes effect when every nats-server has the new resolver.conf and was reloaded.
+    It takes effect when the authority has the new resolver.conf.
     """
     from clusterra_admin.secrets import declared, nats_operator
     from clusterra_admin.secrets.directory import Directory
@@ -136,7 +136,7 @@ def revoke(directory: Place, tenant: Tenant, cluster: Cluster) -> None:
         text = nats_operator.revoked(place, ref)
         place.write(declared.RESOLVER, text.encode(), declared.MOUNTED, replace=True)
         place.remove(declared.agent_credentials(ref))
-    typer.echo(f"{directory / declared.RESOLVER}: {_RELOAD}")
+    typer.echo(f"{directory / declared.RESOLVER}: {_GIVE}")
 
 
 @command.command("agent-key")

@@ -16,8 +16,10 @@ MOUNTED = 0o640
 """For secrets that services read, which may run as another user of the file's group."""
 
 OPERATOR, SYSTEM, ACCOUNT = "nats/operator.nk", "nats/system.nk", "nats/account.nk"
+AUTHORITY = "nats/authority.key"
 RESOLVER = "nats/resolver.conf"
 ADMIN_CREDENTIALS = "nats/admin.creds"
+AUTHORITY_CREDENTIALS, AUTHORITY_SYSTEM_CREDENTIALS = "nats/authority.creds", "nats/authority-system.creds"
 MIN_SESSION_KEY_BYTES = 32
 
 
@@ -54,6 +56,11 @@ INSTALLATION: tuple[Declared, ...] = (
     Declared(SYSTEM, "the system account of NATS. Keep it offline", OFFLINE, _seed("A")),
     Declared(ACCOUNT, "the account of the control plane: signs central services. Keep it offline", OFFLINE, _seed("A")),
     Declared(
+        AUTHORITY,
+        "signs accounts and logins of integrations, for `clusterra-admin authority` alone; a new one ends them all",
+        accepts=_seed("O"),
+    ),
+    Declared(
         RESOLVER,
         "operator and accounts, which nats-server's configuration includes",
         made_from=(OPERATOR, SYSTEM, ACCOUNT),
@@ -63,6 +70,10 @@ INSTALLATION: tuple[Declared, ...] = (
         for service in CENTRAL_SERVICES
     ),
     Declared(ADMIN_CREDENTIALS, "the login of clusterra-admin at NATS, without limits", made_from=(ACCOUNT,)),
+    Declared(AUTHORITY_CREDENTIALS, "the login of the authority at NATS", made_from=(ACCOUNT,)),
+    Declared(
+        AUTHORITY_SYSTEM_CREDENTIALS, "the login of the authority in the system account of NATS", made_from=(SYSTEM,)
+    ),
 )
 
 

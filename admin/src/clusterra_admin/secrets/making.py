@@ -116,8 +116,9 @@ class Making:
     def _wanted(self, secret: Declared, ref: ClusterRef | None) -> bool:
         if self._replaced(secret) or not self._directory.has(secret.name):
             return True
-        if declared.ACCOUNT in secret.made_from and secret.name.endswith(".creds"):
-            return self._directory.has(declared.ACCOUNT) and nats_operator.ends_soon(self._directory, secret.name)
+        if secret.name.startswith("nats/") and secret.name.endswith(".creds"):
+            (key,) = secret.made_from
+            return self._directory.has(key) and nats_operator.ends_soon(self._directory, secret.name)
         if ref is None or secret.name != declared.agent_credentials(ref) or not self._directory.has(declared.RESOLVER):
             return False
         return not nats_operator.is_of_its_account(self._directory, ref)
@@ -174,12 +175,14 @@ class Making:
         name = secret.name
         if (kind := _kind(name)) is not None:
             return f"{Key.new(kind).seed}\n".encode()
+        if name == declared.AUTHORITY:
+            return Key.new("O").seed.encode()
         if name == declared.RESOLVER:
             return nats_operator.resolver(self._directory, ref).encode()
         if name.startswith("nats/"):
             service = name.removeprefix("nats/").removesuffix(".creds")
-            days = self._lifetimes.central_days
-            return nats_operator.central_credentials(service, self._key(declared.ACCOUNT), days).encode()
+            days, (key,) = self._lifetimes.central_days, secret.made_from
+            return nats_operator.central_credentials(service, self._key(key), days).encode()
         if ref is not None and name == declared.agent_credentials(ref):
             return nats_operator.agent_credentials(self._directory, ref, self._lifetimes.agent_days).encode()
         if name.endswith("/slurm.key"):

@@ -1,6 +1,7 @@
 """resolver.conf: the operator of NATS, the accounts that it has signed, and what they share.
 
-The account of the control plane has JetStream. Each cluster has an account of its own for its edge-agent.
+The account of the control plane has JetStream. Each cluster has an account of its own for its edge-agent. The accounts
+of integrations are not here: the authority makes them, with the key that the operator's JWT names (`authority`).
 """
 
 import time
@@ -36,7 +37,8 @@ _EDGE_LIMITS = {
     "subs": AGENT_CONNECTIONS * AGENT_SUBSCRIPTIONS,
 }
 _HEAD = """\
-# Made by clusterra-admin. nats-server's configuration includes it, and reads it again at a reload (SIGHUP).
+# Made by clusterra-admin. nats-server's configuration includes it, and names the directory of accounts
+# (`resolver`). Newer ones of these are copied into it at a start, and at any time by `clusterra-admin authority`.
 """
 _EDGE_PREFIX = "edge "
 _EVERY_USER = "*"
@@ -65,16 +67,19 @@ class Accounts:
     central: Account
     edges: Mapping[ClusterRef, Account] = field(default_factory=dict)
     jwts: Mapping[str, str] = field(default_factory=dict)
+    authority: str = ""
+    """The public key of the authority, which signs the accounts of integrations; they are in no configuration."""
 
     @classmethod
     def read(cls, text: str) -> "Accounts":
         """The accounts of resolver.conf. Raises SecretsProblem."""
-        system, central, edges, jwts = "", None, {}, {}
+        system, authority, central, edges, jwts = "", "", None, {}, {}
         for jwt in nats_jwt.jwts_in(text):
             claims = nats_jwt.claims_of(jwt)
             jwts[claims["sub"]] = jwt
             if claims["nats"]["type"] == "operator":
                 system = claims["nats"]["system_account"]
+                authority = next(iter(claims["nats"].get("signing_keys", [])), "")
                 continue
             account = Account(claims["sub"], claims["nats"].get("revocations", {}))
             if claims["name"] == CENTRAL_NAME:
@@ -83,7 +88,7 @@ class Accounts:
                 edges[_cluster(claims["name"])] = account
         if central is None or not system:
             raise SecretsProblem(f"{declared.RESOLVER} has no operator, or no account {CENTRAL_NAME}")
-        return cls(system, central, edges, jwts)
+        return cls(system, central, edges, jwts, authority)
 
     def with_cluster(self, ref: ClusterRef, public: str) -> "Accounts":
         """These accounts and the one of a cluster. Its revocations stay as long as its key is the same."""
@@ -106,21 +111,19 @@ class Accounts:
 
     def text(self, operator: Key) -> str:
         """The text of resolver.conf. A JWT that says the same stays: a reload refuses another one of the operator."""
-        of_operator = self._signed(nats_jwt.operator_claims(operator, self.system), operator)
+        of_operator = self._signed(nats_jwt.operator_claims(operator, self.system, self.authority), operator)
         accounts = "".join(
             f"  # {claims['name']}\n  {claims['sub']}: {self._signed(claims, operator)}\n"
             for claims in self._account_claims()
         )
-        return (
-            f"{_HEAD}operator: {of_operator}\nsystem_account: {self.system}\n"
-            f"resolver: MEMORY\nresolver_preload: {{\n{accounts}}}\n"
-        )
+        return f"{_HEAD}operator: {of_operator}\nsystem_account: {self.system}\nresolver_preload: {{\n{accounts}}}\n"
 
     def _signed(self, claims: Claims, operator: Key) -> str:
         known = self.jwts.get(claims["sub"])
         if known is not None and _same(known, claims) and nats_jwt.claims_of(known)["iss"] == operator.public:
             return known
-        return nats_jwt.signed(claims, operator)
+        # The servers keep the JWT with the later time.
+        return nats_jwt.signed(claims, operator, 0 if known is None else nats_jwt.claims_of(known)["iat"])
 
     def _account_claims(self) -> list[Claims]:
         edges = sorted(self.edges.items(), key=lambda each: str(each[0]))

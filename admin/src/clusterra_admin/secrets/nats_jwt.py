@@ -54,9 +54,12 @@ def jwts_in(text: str) -> list[str]:
     return _JWT.findall(text)
 
 
-def operator_claims(operator: Key, system_account: str) -> Claims:
-    """The claims of an operator, who signs them itself."""
-    return {"name": "clusterra", "sub": operator.public, "nats": {"type": "operator", "system_account": system_account}}
+def operator_claims(operator: Key, system_account: str, signing_key: str) -> Claims:
+    """The claims of an operator, who signs them itself. Whoever has the signing key signs accounts like the operator;
+    an empty one is none."""
+    claims = {"type": "operator", "system_account": system_account}
+    keys = {"signing_keys": [signing_key]} if signing_key else {}
+    return {"name": "clusterra", "sub": operator.public, "nats": {**claims, **keys}}
 
 
 def account_claims(name: str, public: str, limits: Mapping[str, Any], **fields: Any) -> Claims:

@@ -1,9 +1,12 @@
 """NATS in operator mode: resolver.conf, and the logins of central services and of edge-agents, from their keys."""
 
 import time
+from dataclasses import replace
 
 from clusterra_contracts.bus.permissions import (
     CENTRAL_SERVICES,
+    authority,
+    authority_in_system_account,
     central_service,
     control_plane,
     edge_agent,
@@ -39,9 +42,9 @@ def resolver(directory: Directory, ref: ClusterRef | None) -> str:
     if directory.has(declared.RESOLVER):
         known = _accounts(directory)
         kept = known.central if known.central.public == central else Account(central)
-        accounts = Accounts(system, kept, known.edges, known.jwts)
+        accounts = Accounts(system, kept, known.edges, known.jwts, _authority(directory))
     else:
-        accounts = Accounts(system, Account(central))
+        accounts = Accounts(system, Account(central), authority=_authority(directory))
         for each in _clusters_with_a_key(directory):
             accounts = _with_cluster(directory, accounts, each)
     return _with_cluster(directory, accounts, ref).text(_key(directory, declared.OPERATOR, "O"))
@@ -50,12 +53,13 @@ def resolver(directory: Directory, ref: ClusterRef | None) -> str:
 def is_current(directory: Directory, ref: ClusterRef | None) -> bool:
     """Whether the existing resolver.conf is what this release makes, and has the account of `ref`."""
     known = _accounts(directory)
-    return known.current() and _with_cluster(directory, known, ref).edges == known.edges
+    same = known.current() and known.authority == _authority(directory)
+    return same and _with_cluster(directory, known, ref).edges == known.edges
 
 
 def stays(directory: Directory, ref: ClusterRef | None) -> bool:
     """Whether the existing resolver.conf needs no change, also not for an account whose key is still to be made."""
-    if ref is not None and ref not in _accounts(directory).edges:
+    if not directory.has(declared.AUTHORITY) or (ref is not None and ref not in _accounts(directory).edges):
         return False
     return is_current(directory, ref)
 
@@ -65,8 +69,8 @@ def updated(directory: Directory, ref: ClusterRef | None) -> str:
 
     Raises SecretsProblem.
     """
-    accounts = _with_cluster(directory, _accounts(directory), ref)
-    return accounts.text(_key(directory, declared.OPERATOR, "O"))
+    accounts = replace(_accounts(directory), authority=_authority(directory))
+    return _with_cluster(directory, accounts, ref).text(_key(directory, declared.OPERATOR, "O"))
 
 
 def revoked(directory: Directory, ref: ClusterRef) -> str:
@@ -83,9 +87,13 @@ def knows_cluster(directory: Directory, ref: ClusterRef) -> bool:
 
 
 def central_credentials(name: str, account: Key, days: int) -> str:
-    """The credentials of a central service, or of `admin`, valid for `days`."""
+    """The credentials of a central service, of `admin` or of the authority, valid for `days`."""
     user = Key.new("U")
-    permissions = {service: central_service(service) for service in CENTRAL_SERVICES} | {"admin": control_plane()}
+    permissions = {service: central_service(service) for service in CENTRAL_SERVICES} | {
+        "admin": control_plane(),
+        "authority": authority(),
+        "authority-system": authority_in_system_account(),
+    }
     claims = nats_jwt.user_claims(name, user.public, permissions[name], {}, int(time.time()) + days * DAY_SECONDS)
     return nats_jwt.credentials(nats_jwt.signed(claims, account), user)
 
@@ -143,6 +151,10 @@ def _key(directory: Directory, name: str, kind: str) -> Key:
 
 def _accounts(directory: Directory) -> Accounts:
     return Accounts.read(directory.read(declared.RESOLVER, _MAKE_IT))
+
+
+def _authority(directory: Directory) -> str:
+    return _key(directory, declared.AUTHORITY, "O").public
 
 
 def _user(directory: Directory, name: str) -> Key:

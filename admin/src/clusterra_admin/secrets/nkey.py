@@ -2,6 +2,8 @@
 
 import base64
 import binascii
+import hashlib
+import hmac
 import os
 
 import nkeys  # type: ignore[import-untyped]
@@ -23,6 +25,11 @@ class Key:
     def new(cls, kind: str) -> "Key":
         """A new random key."""
         return cls(nkeys.encode_seed(os.urandom(32), PREFIXES[kind]).decode())
+
+    def derived(self, kind: str, name: str) -> "Key":
+        """Another key, which follows from this one and a name. Whoever has it learns nothing of this one."""
+        digest = hmac.new(self.seed.encode(), name.encode(), hashlib.sha256).digest()
+        return Key(nkeys.encode_seed(digest, PREFIXES[kind]).decode())
 
     @classmethod
     def read(cls, text: str, kind: str, name: str) -> "Key":

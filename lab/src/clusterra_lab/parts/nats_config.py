@@ -57,7 +57,8 @@ def server_config(listen: Listen, users: Mapping[str, tuple[str, Permissions]]) 
 
 def operator_config(listen: Listen) -> str:
     """The configuration of nats-server in operator mode. It includes resolver.conf from its own folder."""
-    settings = json.loads(server_config(listen, {}))
+    accounts = {"type": "full", "dir": str(listen.store / "accounts"), "allow_delete": False}
+    settings = json.loads(server_config(listen, {})) | {"resolver": accounts}
     # Not one JSON document, which could not include a file.
     lines = [f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items()]
     return "\n".join([f"include {RESOLVER}", *lines])

@@ -10,6 +10,7 @@ from clusterra_contracts.identity import Wire
 from clusterra_contracts.queue import QueueSnapshot
 from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.revocation import Revocation
+from clusterra_contracts.rpc import bus_logins as bus_logins_rpc
 from clusterra_contracts.rpc import costs as costs_rpc
 from clusterra_contracts.rpc import edge as edge_rpc
 from clusterra_contracts.rpc import edge_folders as edge_folders_rpc
@@ -34,7 +35,7 @@ from clusterra_contracts.rpc import why as why_rpc
 from clusterra_contracts.scale import DesiredState
 from clusterra_contracts.versions import Announcement
 
-Service = Literal["gateway", "proxy", "scaler", "edge-agent", "events", "*"]
+Service = Literal["gateway", "proxy", "scaler", "edge-agent", "events", "authority", "*"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ REQUESTS: tuple[Request, ...] = (
         "webhook-deliveries.{tenant}", webhooks_rpc.ReadDeliveries, webhooks_rpc.DeliveryPage, "events", ("gateway",)
     ),
     Request("mail-recipients.{tenant}", mails_rpc.ReadRecipients, mails_rpc.Recipients, "gateway", ("events",)),
+    Request("bus-login.{tenant}", bus_logins_rpc.SignBusLogin, bus_logins_rpc.BusLogin, "authority", ("gateway",)),
+    Request("bus-revocation.{tenant}", bus_logins_rpc.RevokeBusLogins, rpc.Done, "authority", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.costs", costs_rpc.ReadCosts, costs_rpc.CostPage, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.job", costs_rpc.ReadJobCost, costs_rpc.JobCost, "events", ("gateway",)),
     Request("ledger.{tenant}.{cluster}.runs", costs_rpc.ReadRunCosts, costs_rpc.RunCosts, "events", ("gateway",)),

@@ -18,11 +18,14 @@ from clusterra_contracts.bus.topology import (
     VERSIONS,
     Consumer,
 )
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, TenantRef
 
 CentralService = Literal["gateway", "proxy", "scaler", "events"]
 CENTRAL_SERVICES: tuple[CentralService, ...] = ("gateway", "proxy", "scaler", "events")
 """The services of the central side."""
+
+AUTHORITY: Literal["authority"] = "authority"
+"""The process that signs the logins of integrations. Nothing but NATS reaches it."""
 
 _JETSTREAM = (
     "$JS.API.INFO",
@@ -100,3 +103,36 @@ def edge_agent(ref: ClusterRef) -> Permissions:
         subscribe=(*sharing.streams_for_agent(ref), *sharing.services_of_agent(ref), f"{inbox_prefix(ref)}.>"),
         replies=True,
     )
+
+
+def authority() -> Permissions:
+    """The permissions of the authority in the control plane's account: it answers two requests, and sends nothing.
+
+    The receiver of a request answers it through `replies`. A request that cannot be read becomes no dead letter.
+    """
+    return Permissions(
+        publish=(),
+        subscribe=tuple(_pattern(each.address, AUTHORITY) for each in REQUESTS if each.server == AUTHORITY),
+        replies=True,
+    )
+
+
+def authority_in_system_account() -> Permissions:
+    """The permissions of the authority in the system account: read and change what the servers know of accounts.
+
+    The server takes only what a key of the operator has signed.
+    """
+    return Permissions(
+        publish=("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP"),
+        subscribe=(f"_INBOX_{AUTHORITY}.>",),
+    )
+
+
+def integration(ref: TenantRef, cluster: str | None = None) -> Permissions:
+    """The permissions of an integration: it reads the events of its tenant, or of one cluster, and sends nothing.
+
+    Without a subject to send on, there is no reply subject to name either.
+    """
+    if cluster is None:
+        return Permissions(publish=(), subscribe=(subjects.events_of_tenant(ref),))
+    return Permissions(publish=(), subscribe=(subjects.events_of(ClusterRef(tenant=ref.tenant, cluster=cluster)),))

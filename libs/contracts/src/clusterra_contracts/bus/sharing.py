@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.bus.topology import SCALE
 from clusterra_contracts.events import AGENT_KINDS
-from clusterra_contracts.identity import ClusterRef
+from clusterra_contracts.identity import ClusterRef, TenantRef
 
 _EVERY = ClusterRef.model_construct(tenant="*", cluster="*")
+_EVERY_TENANT = TenantRef.model_construct(tenant="*")
 
 
 def services_for_agent(ref: ClusterRef) -> Mapping[str, str]:
@@ -49,4 +50,12 @@ def shared_services() -> tuple[str, ...]:
 
 def shared_streams() -> tuple[str, ...]:
     """`streams_for_agent` of all clusters: what the control plane's account exports."""
-    return streams_for_agent(_EVERY)
+    return (*streams_for_agent(_EVERY), *streams_for_integrations(_EVERY_TENANT))
+
+
+def streams_for_integrations(ref: TenantRef) -> tuple[str, ...]:
+    """The subjects of the control plane's account that the account of a tenant's integrations imports.
+
+    It has no others, in no direction: no request, no reply, no JetStream.
+    """
+    return (subjects.events_of_tenant(ref),)

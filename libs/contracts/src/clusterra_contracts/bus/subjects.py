@@ -123,6 +123,16 @@ def mail_recipients(ref: TenantRef) -> str:
     return f"mail-recipients.{ref.tenant}"
 
 
+def bus_login(ref: TenantRef) -> str:
+    """The subject of requests to the authority to sign a login of an integration of a tenant."""
+    return f"bus-login.{ref.tenant}"
+
+
+def bus_revocation(ref: TenantRef) -> str:
+    """The subject of requests to the authority to revoke logins of integrations of a tenant."""
+    return f"bus-revocation.{ref.tenant}"
+
+
 def revocation(ref: TenantRef) -> str:
     """The subject of what was taken from the credentials of a tenant without clusters."""
     return f"revocation.{ref.tenant}"
@@ -157,7 +167,16 @@ _FAMILIES: dict[tuple[str, ...], tuple[str, Callable[[int], bool]]] = {
 }
 
 TENANT_FAMILIES = frozenset(
-    {"usage", "tenant-history", "revocation", "webhook-test", "webhook-deliveries", "mail-recipients"}
+    {
+        "usage",
+        "tenant-history",
+        "revocation",
+        "webhook-test",
+        "webhook-deliveries",
+        "mail-recipients",
+        "bus-login",
+        "bus-revocation",
+    }
 )
 """The families of subjects that name a tenant and no cluster."""
 
