@@ -45,6 +45,8 @@ NAMES = {
     "Workers": "Workers",
     "RunView": "Run",
     "ScheduleView": "Schedule",
+    "BusCredentialView": "BusCredential",
+    "SignedBusCredential": "SignedBusCredential",
     "WebhookView": "Webhook",
     "MadeWebhook": "MadeWebhook",
     "RotatedSecret": "RotatedSecret",

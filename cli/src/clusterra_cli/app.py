@@ -14,6 +14,7 @@ from clusterra_cli import exit_codes
 from clusterra_cli.commands import (
     advising,
     api_requests,
+    bus_credentials,
     contexts,
     event_feed,
     fleet,
@@ -50,7 +51,7 @@ for module in (
     *(sign_in, contexts, submitting, waiting, jobs, job_history, sharing, job_changes, launching),
     *(workflows, schedules, sessions, copying),
     *(fleet, event_feed, top, money, advising, spool, notifications, tokens, members, service_accounts, webhooks),
-    api_requests,
+    *(bus_credentials, api_requests),
 ):
     module.add_to(command)
 

@@ -98,6 +98,16 @@ def known_service_accounts(incomplete: str) -> Completions:
     )
 
 
+def known_bus_credentials(incomplete: str) -> Completions:
+    """The bus credentials whose ids begin so, with their names."""
+    from clusterra.models import BusCredential
+
+    return _completed(
+        incomplete,
+        lambda client: ((each.id, each.name) for each in client.pages(BusCredential, "/v1/bus-credentials")),
+    )
+
+
 def known_webhooks(incomplete: str) -> Completions:
     """The webhooks whose ids begin so, with their names."""
     from clusterra.models import Webhook

@@ -15,6 +15,7 @@ _COMMANDS: Sequence[tuple[re.Pattern[str], str]] = tuple(
         ("GET /v1/schedules", "schedules list"),
         ("GET /v1/service-accounts", "service-accounts list"),
         ("GET /v1/webhooks", "webhooks list"),
+        ("GET /v1/bus-credentials", "bus-credentials list"),
         ("GET /v1/templates", "templates"),
         (f"GET /v1/templates/(?!schema){_ID}", r"templates \1"),
         (r"GET /v1/launchables\?kind=interactive", "templates"),

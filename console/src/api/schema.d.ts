@@ -1829,6 +1829,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/bus-credentials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: operations["bus_credentials_list"];
+        put?: never;
+        post: operations["bus_credentials_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bus-credentials/{bus_credential_id}/renew": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post: operations["bus_credentials_renew"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/bus-credentials/{bus_credential_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete: operations["bus_credentials_revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clusters/{cluster_id}/costs": {
         parameters: {
             query?: never;
@@ -2070,7 +2118,7 @@ export interface components {
         };
         AdminFact: {
             /** @enum {string} */
-            kind: "cluster.registered" | "cluster.changed" | "cluster.paused" | "cluster.resumed" | "cluster.agent_key_rotated" | "cluster.deleting" | "tenant.created" | "tenant.changed" | "tenant.deleting" | "user.created" | "member.changed" | "member.deleted" | "token.created" | "token.revoked" | "token.rotated" | "invitation.created" | "invitation.revoked" | "link.created" | "link.revoked" | "template.created" | "template.changed" | "template.reviewed" | "template.published" | "template.deleted" | "schedule.created" | "schedule.changed" | "schedule.deleted" | "quota.changed" | "quota.deleted" | "budget.changed" | "budget.deleted" | "webhook.created" | "webhook.changed" | "webhook.secret_rotated" | "webhook.replayed" | "webhook.deleted" | "webhook.disabled" | "webhook.test" | "scim.user_created" | "scim.user_changed" | "scim.user_deleted" | "scim.group_created" | "scim.group_changed" | "scim.group_deleted";
+            kind: "cluster.registered" | "cluster.changed" | "cluster.paused" | "cluster.resumed" | "cluster.agent_key_rotated" | "cluster.deleting" | "tenant.created" | "tenant.changed" | "tenant.deleting" | "user.created" | "member.changed" | "member.deleted" | "token.created" | "token.revoked" | "token.rotated" | "invitation.created" | "invitation.revoked" | "link.created" | "link.revoked" | "template.created" | "template.changed" | "template.reviewed" | "template.published" | "template.deleted" | "schedule.created" | "schedule.changed" | "schedule.deleted" | "quota.changed" | "quota.deleted" | "budget.changed" | "budget.deleted" | "webhook.created" | "webhook.changed" | "webhook.secret_rotated" | "webhook.replayed" | "webhook.deleted" | "webhook.disabled" | "webhook.test" | "bus_credential.created" | "bus_credential.revoked" | "scim.user_created" | "scim.user_changed" | "scim.user_deleted" | "scim.group_created" | "scim.group_changed" | "scim.group_deleted";
             actor: string;
             subject: string;
             detail?: string;
@@ -2194,6 +2242,21 @@ export interface components {
             as_of: string;
             set_by: string;
             set_at: string;
+        };
+        BusCredentialList: {
+            bus_credentials: components["schemas"]["BusCredentialView"][];
+            total: number;
+        };
+        BusCredentialView: {
+            id: string;
+            name: string;
+            public_key: string;
+            cluster_id: string | null;
+            subject: string;
+            created_by: string;
+            created_at: string;
+            renewed_at: string;
+            expires_at: string;
         };
         Callback: {
             code?: string;
@@ -3087,6 +3150,12 @@ export interface components {
         NewAgentKey: {
             overlap_seconds?: number;
         };
+        NewBusCredential: {
+            name: string;
+            public_key: string;
+            cluster_id?: string | null;
+            lifetime_seconds?: number;
+        };
         NewKey: {
             name: string;
             expires_in_seconds?: number;
@@ -3431,6 +3500,9 @@ export interface components {
             tasks: number | null;
             staging: components["schemas"]["StagedPathsView"] | null;
         };
+        RenewBusCredential: {
+            lifetime_seconds?: number;
+        };
         Replay: {
             after: string;
         };
@@ -3593,7 +3665,7 @@ export interface components {
             last_run: string | null;
         };
         /** @enum {string} */
-        Scope: "profile" | "clusters:read" | "clusters:write" | "jobs:read" | "jobs:write" | "events:read" | "files:read" | "files:write" | "members:read" | "members:write" | "webhooks:read" | "webhooks:write" | "scim";
+        Scope: "profile" | "clusters:read" | "clusters:write" | "jobs:read" | "jobs:write" | "events:read" | "files:read" | "files:write" | "members:read" | "members:write" | "webhooks:read" | "webhooks:write" | "bus-credentials:read" | "bus-credentials:write" | "scim";
         ScriptSubmission: components["schemas"]["Submission"] | components["schemas"]["HeterogeneousSubmission"];
         SentPart: {
             number: number;
@@ -3794,6 +3866,19 @@ export interface components {
             /** @enum {string} */
             signal: "HUP" | "INT" | "QUIT" | "USR1" | "USR2" | "TERM" | "ALRM" | "CONT" | "STOP" | "TSTP" | "TTIN" | "TTOU" | "URG" | "KILL";
             batch_only?: boolean;
+        };
+        SignedBusCredential: {
+            id: string;
+            name: string;
+            public_key: string;
+            cluster_id: string | null;
+            subject: string;
+            created_by: string;
+            created_at: string;
+            renewed_at: string;
+            expires_at: string;
+            jwt: string;
+            account: string;
         };
         SignedIn: {
             name: string;
@@ -4488,6 +4573,8 @@ export type BoundCluster = components['schemas']['BoundCluster'];
 export type BudgetFact = components['schemas']['BudgetFact'];
 export type BudgetList = components['schemas']['BudgetList'];
 export type BudgetView = components['schemas']['BudgetView'];
+export type BusCredentialList = components['schemas']['BusCredentialList'];
+export type BusCredentialView = components['schemas']['BusCredentialView'];
 export type Callback = components['schemas']['Callback'];
 export type CancelledJob = components['schemas']['CancelledJob'];
 export type CancelledJobs = components['schemas']['CancelledJobs'];
@@ -4586,6 +4673,7 @@ export type Money = components['schemas']['Money'];
 export type MoveFile = components['schemas']['MoveFile'];
 export type MovedFile = components['schemas']['MovedFile'];
 export type NewAgentKey = components['schemas']['NewAgentKey'];
+export type NewBusCredential = components['schemas']['NewBusCredential'];
 export type NewKey = components['schemas']['NewKey'];
 export type NewLink = components['schemas']['NewLink'];
 export type NewSchedule = components['schemas']['NewSchedule'];
@@ -4627,6 +4715,7 @@ export type QuotaList = components['schemas']['QuotaList'];
 export type QuotaView = components['schemas']['QuotaView'];
 export type RebindCluster = components['schemas']['RebindCluster'];
 export type RenderedScript = components['schemas']['RenderedScript'];
+export type RenewBusCredential = components['schemas']['RenewBusCredential'];
 export type Replay = components['schemas']['Replay'];
 export type RequestedChanges = components['schemas']['RequestedChanges'];
 export type RequeueOptions = components['schemas']['RequeueOptions'];
@@ -4674,6 +4763,7 @@ export type ShownExplanation = components['schemas']['ShownExplanation'];
 export type ShownPlace = components['schemas']['ShownPlace'];
 export type SignParts = components['schemas']['SignParts'];
 export type SignalToSend = components['schemas']['SignalToSend'];
+export type SignedBusCredential = components['schemas']['SignedBusCredential'];
 export type SignedIn = components['schemas']['SignedIn'];
 export type SimulateChanges = components['schemas']['SimulateChanges'];
 export type SimulatedWait = components['schemas']['SimulatedWait'];
@@ -9319,6 +9409,119 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    bus_credentials_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BusCredentialList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    bus_credentials_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewBusCredential"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedBusCredential"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    bus_credentials_renew: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                bus_credential_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenewBusCredential"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedBusCredential"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+        };
+    };
+    bus_credentials_revoke: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                bus_credential_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
             429: components["responses"]["Problem429"];
         };
     };

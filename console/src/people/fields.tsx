@@ -24,6 +24,8 @@ export const SCOPES = [
   "members:write",
   "webhooks:read",
   "webhooks:write",
+  "bus-credentials:read",
+  "bus-credentials:write",
 ] as const satisfies readonly Scope[];
 
 interface ScopesProps {
@@ -59,8 +61,8 @@ export function Scopes({ choices, value, onChange }: ScopesProps) {
   );
 }
 
-type ScopeKey = "profile" | "clusters_read" | "clusters_write" | "jobs_read" | "jobs_write" | "events_read" | "files_read" | "files_write" | "members_read" | "members_write" | "webhooks_read" | "webhooks_write" | "scim";
+type ScopeKey = "profile" | "clusters_read" | "clusters_write" | "jobs_read" | "jobs_write" | "events_read" | "files_read" | "files_write" | "members_read" | "members_write" | "webhooks_read" | "webhooks_write" | "bus_credentials_read" | "bus_credentials_write" | "scim";
 
 function key(scope: Scope): ScopeKey {
-  return scope.replace(":", "_") as ScopeKey;
+  return scope.replace(/[:-]/g, "_") as ScopeKey;
 }

@@ -42,6 +42,7 @@ def example_path(route: Route, cluster: str = "main") -> str:
         "type_name": "User",
         "schema_id": "urn:ietf:params:scim:schemas:core:2.0:User",
         "resource_id": "0" * 32,
+        "bus_credential_id": f"bc_{'0' * 16}",
         "webhook_id": f"wh_{'0' * 16}",
     }
     return route.path.format(

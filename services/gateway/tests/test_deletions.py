@@ -24,6 +24,7 @@ from clusterra_gateway.accounts.keyspace import ACCOUNTS, DELETIONS, file_event_
 from clusterra_gateway.accounts.projection import Projection
 from clusterra_gateway.accounts.records import Tenant
 from clusterra_gateway.accounts.shared_link_records import SharedLink
+from clusterra_gateway.bus.bus_login_requests import BusLoginRequests
 from clusterra_gateway.tables import TABLES
 from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
@@ -78,7 +79,9 @@ class Deleting:
         """A sweep as a gateway has that has just started."""
         runs = WorkflowRecords(self.world.store, self.directory.outbox)
         clusters = ClusterRemoval(self.directory, self.world.client, self.registry, runs, wait_seconds)
-        tenants = TenantRemoval(self.directory, Deletions(self.directory, self.registry))
+        tenants = TenantRemoval(
+            self.directory, Deletions(self.directory, self.registry), BusLoginRequests(self.world.client)
+        )
         return DeletionSweep(self.world.store, clusters, tenants)
 
     async def begin(self, *, force: bool = False) -> None:

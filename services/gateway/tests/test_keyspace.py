@@ -63,6 +63,7 @@ def _hash(text: str) -> str:
         (keyspace.session_ticket_key("h1"), "session-ticket#h1", "session-ticket"),
         (keyspace.interactive_session_key(REF, "7"), "sessions#acme.main", "7"),
         (keyspace.running_session_key(REF, "7"), "running-sessions", "acme.main#7"),
+        (keyspace.bus_credential_key("acme", "b1"), "bus-credentials#acme", "b1"),
         (keyspace.quota_key("acme", "user#ada"), "quotas#acme", "user#ada"),
         (keyspace.quota_use_key("acme", "2026-03", "user#ada"), "quota-use#acme", "2026-03#user#ada"),
         (keyspace.budget_key("acme", "user#ada"), "budgets#acme", "user#ada"),
@@ -100,6 +101,7 @@ def test_the_names_in_a_key_are_no_patterns() -> None:
 @pytest.mark.parametrize(
     ("partition", "key"),
     [
+        (keyspace.bus_credentials_partition("acme"), keyspace.bus_credential_key("acme", "b1")),
         (keyspace.quotas_partition("acme"), keyspace.quota_key("acme", "user#ada")),
         (keyspace.quota_uses_partition("acme"), keyspace.quota_use_key("acme", "2026-03", "user#ada")),
         (keyspace.budgets_partition("acme"), keyspace.budget_key("acme", "user#ada")),

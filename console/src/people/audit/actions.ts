@@ -12,6 +12,7 @@ const GROUPS: Record<Group, true> = {
   action: true,
   budget: true,
   cluster: true,
+  bus_credential: true,
   file: true,
   invitation: true,
   job: true,

@@ -85,6 +85,8 @@ export const people = {
     members_write: "Change members and tokens",
     webhooks_read: "Webhooks and deliveries",
     webhooks_write: "Change webhooks",
+    bus_credentials_read: "Bus credentials",
+    bus_credentials_write: "Create, renew and revoke bus credentials",
     scim: "Provisioning by a directory only",
   },
   tokens: {

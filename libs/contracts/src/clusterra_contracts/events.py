@@ -78,6 +78,8 @@ AdminKind = Literal[
     "webhook.deleted",
     "webhook.disabled",
     "webhook.test",
+    "bus_credential.created",
+    "bus_credential.revoked",
     "scim.user_created",
     "scim.user_changed",
     "scim.user_deleted",

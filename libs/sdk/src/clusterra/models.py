@@ -15,6 +15,20 @@ class BegunUpload(Model):
     part_count: int
 
 
+class BusCredential(Model):
+    """A bus credential."""
+
+    id: str
+    name: str
+    public_key: str
+    cluster_id: str | None
+    subject: str
+    created_by: str
+    created_at: datetime
+    renewed_at: datetime
+    expires_at: datetime
+
+
 class CompletedUpload(Model):
     """The file."""
 
@@ -482,6 +496,22 @@ class SharedLinks(Model):
 
     links: tuple[SharedLink, ...]
     total: int
+
+
+class SignedBusCredential(Model):
+    """A bus credential with a new login at NATS."""
+
+    id: str
+    name: str
+    public_key: str
+    cluster_id: str | None
+    subject: str
+    created_by: str
+    created_at: datetime
+    renewed_at: datetime
+    expires_at: datetime
+    jwt: str
+    account: str
 
 
 class Stage(Model):

@@ -4,6 +4,7 @@ The router, `/v1/api-routes` and the OpenAPI document are made from the rooms' r
 """
 
 from clusterra_gateway.accounts import room as accounts
+from clusterra_gateway.bus_credentials import room as bus_credentials
 from clusterra_gateway.clusters import room as clusters
 from clusterra_gateway.console import room as console
 from clusterra_gateway.directory import room as directory
@@ -49,6 +50,7 @@ def rooms(parts: Parts) -> tuple[Room, ...]:
         files.room(connections, access, parts.files, once),
         events.room(connections, access),
         webhooks.room(connections, access, once),
+        bus_credentials.room(connections, access),
         money.room(connections, callers, parts.reservations),
         console.room(connections, access, parts.site),
         Room(routes=(*api_description.ROUTES, *api_page.ROUTES)),

@@ -36,6 +36,7 @@
 | `file-event#<tenant>.<cluster>` | `<id>` | the event of a change of files, for two days |
 | `hook-event#<tenant>.<cluster>` | `<event>` | an event that the site has told, so that it is told once, for a month |
 | `agent-key#<hash>` | `agent-key` | the cluster that this agent key belongs to |
+| `bus-credentials#<tenant>` | `<id>` | a bus credential, or for some days the mark of a revoked one |
 | `quotas#<tenant>` | `<kind>#<name>` | a quota of a user, an account or the tenant |
 | `quota-use#<tenant>` | `<month>#<kind>#<name>` | how much of it is used or reserved |
 | `budgets#<tenant>` | `<kind>#<name>` | a budget of a user, an account or the tenant |
@@ -177,6 +178,9 @@ session_ticket_key: _OfName = _key("session-ticket#{}", "session-ticket")
 interactive_sessions_partition: Callable[[ClusterRef], str] = "sessions#{.key}".format
 interactive_session_key: _InCluster = _key("sessions#{.key}", "{}")
 running_session_key: _InCluster = _key(RUNNING_SESSIONS, "{.key}#{}")
+
+bus_credentials_partition: Callable[[str], str] = "bus-credentials#{}".format
+bus_credential_key: _OfNames = _key("bus-credentials#{}", "{}")
 
 quotas_partition: Callable[[str], str] = "quotas#{}".format
 quota_key: _OfNames = _key("quotas#{}", "{}")

@@ -21,6 +21,8 @@ type Scope = Literal[
     "members:write",
     "webhooks:read",
     "webhooks:write",
+    "bus-credentials:read",
+    "bus-credentials:write",
     "scim",
 ]
 """What a token may be used for. A token without scopes may do all that its owner may.

@@ -12,6 +12,7 @@ from clusterra_runtime.nats.bus import Client
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.settings import ServiceSettings
 
+from clusterra_gateway.bus.bus_login_requests import BusLoginRequests
 from clusterra_gateway.bus.cluster_health import EdgeConnections
 from clusterra_gateway.bus.event_feed import EventFeed
 from clusterra_gateway.bus.requests import (
@@ -61,6 +62,7 @@ class GatewayBus:
     archive: HistoryRequests
     ledger: LedgerRequests
     webhooks: WebhookRequests
+    logins: BusLoginRequests
 
     @classmethod
     def over(cls, client: Client, registry: Registry, *, edge_timeout_seconds: float) -> "GatewayBus":
@@ -77,4 +79,5 @@ class GatewayBus:
             HistoryRequests(client),
             LedgerRequests(client),
             WebhookRequests(client),
+            BusLoginRequests(client),
         )

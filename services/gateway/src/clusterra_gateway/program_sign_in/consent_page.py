@@ -25,6 +25,8 @@ _MEANINGS: Mapping[Scope, str] = {
     "members:write": "change members, revoke their tokens, manage service accounts",
     "webhooks:read": "read webhooks with their URLs, and their deliveries",
     "webhooks:write": "create, change and delete webhooks, which send everybody's events to other systems",
+    "bus-credentials:read": "read which programs may subscribe to events",
+    "bus-credentials:write": "let programs subscribe to everybody's events, and end that",
 }
 
 

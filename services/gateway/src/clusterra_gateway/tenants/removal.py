@@ -40,7 +40,9 @@ from clusterra_gateway.accounts.keyspace import (
 from clusterra_gateway.accounts.records import ClusterDeletion
 from clusterra_gateway.accounts.session_records import SessionRecords
 from clusterra_gateway.accounts.shared_link_records import SharedLinkRecords
+from clusterra_gateway.bus.bus_login_requests import BusLoginRequests
 from clusterra_gateway.bus.cluster_health import has_nothing
+from clusterra_gateway.bus_credentials.records import forget_cluster
 from clusterra_gateway.clusters.agents.keys import AgentKeyOwner, put_agent_key
 from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.staging.staging_records import StagingRecords
@@ -129,6 +131,7 @@ class ClusterRemoval:
             count += await _page_by_page(partial(self._forgotten, ref, service))
         count += await _page_by_page(partial(self._workflows.forget, ref, 50))
         count += await _page_by_page(partial(StagingRecords(self._directory.store).forget, ref, 50))
+        count += await forget_cluster(self._directory.store, BusLoginRequests(self._client), ref)
         count += await ScheduleRecords(self._directory).forget(ref)
         count += await SessionRecords(self._directory.store).forget(ref, SESSIONS)
         count += await SharedLinkRecords(self._directory.store).forget(ref, SHARED_LINKS)

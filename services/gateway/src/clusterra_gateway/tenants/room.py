@@ -34,7 +34,7 @@ def room(
     tenants, deletions = Tenants(directory, bus.registry), Deletions(directory, bus.registry)
     clusters = TenantClusters(directory, bus.registry, shapes, Outbound(settings.outbound_allowed))
     removal = ClusterRemoval(directory, bus.client, bus.registry, workflows, settings.deletion_wait_seconds)
-    sweep = DeletionSweep(directory.store, removal, TenantRemoval(directory, deletions))
+    sweep = DeletionSweep(directory.store, removal, TenantRemoval(directory, deletions, bus.logins))
     return Room(
         routes=routes_of(
             TenantHandlers(tenants, invitations, deletions, projection, once),

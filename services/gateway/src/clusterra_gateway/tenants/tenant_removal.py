@@ -30,6 +30,7 @@ from clusterra_gateway.accounts.keyspace import (
     USER_NAMES,
     budget_alerts_partition,
     budgets_partition,
+    bus_credentials_partition,
     deleted_cluster,
     deleted_tenant,
     further_membership_key,
@@ -42,6 +43,8 @@ from clusterra_gateway.accounts.keyspace import (
     tenant_key,
 )
 from clusterra_gateway.accounts.records import ClusterDeletion, Tenant, UserNameReservation, expiry
+from clusterra_gateway.bus.bus_login_requests import BusLoginRequests
+from clusterra_gateway.bus_credentials.records import cut_tenant
 from clusterra_gateway.http.requests.errors import RequestError
 from clusterra_gateway.idempotency.table import IDEMPOTENCY
 from clusterra_gateway.templates.records import forget_templates
@@ -59,12 +62,13 @@ _OWNED = ("tenant", "member", "member_id", "owner")
 class TenantRemoval:
     """The steps of a tenant's deletion. Every step may be repeated, and by another replica."""
 
-    def __init__(self, directory: Directory, deletions: Deletions) -> None:
+    def __init__(self, directory: Directory, deletions: Deletions, logins: BusLoginRequests) -> None:
         self._directory = directory
+        self._logins = logins
         self._deletions = deletions
 
     async def step(self, item: Item) -> None:
-        """Take the deletion with this mark one step further. Raises StoreError, RequestError."""
+        """Take the deletion with this mark one step further. Raises StoreError, RequestError, RpcFailed."""
         tenant_id, deletion = deleted_tenant(item.key), ClusterDeletion.of(item)
         store = self._directory.store
         found = await store.get(ACCOUNTS, tenant_key(tenant_id))
@@ -75,6 +79,8 @@ class TenantRemoval:
             return
         # Before its last cluster: the events service keeps, for a time, what it knows of webhooks that are there.
         await remove_partition(store, WEBHOOKS, webhooks_partition(tenant_id))
+        await cut_tenant(store, self._logins, tenant_id)
+        await remove_partition(store, ACCOUNTS, bus_credentials_partition(tenant_id))
         if await self._clusters_left(tenant_id, deletion):
             return
         if removed := await self._removed(tenant_id):
