@@ -1,6 +1,8 @@
 """Logins of integrations at a real nats-server in operator mode: what they read, and how fast one is revoked."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +13,7 @@ import pytest
 from clusterra_admin.authority.app import AuthoritySettings, app
 from clusterra_admin.secrets import declared, nats_jwt
 from clusterra_admin.secrets.nkey import Key
+from clusterra_contracts import event_kinds
 from clusterra_contracts.bus import subjects
 from clusterra_contracts.identity import ClusterRef, TenantRef
 from clusterra_contracts.rpc.bus_logins import BusLogin, RevokeBusLogins, SignBusLogin
@@ -151,6 +154,34 @@ async def test_a_revoked_login_is_cut_within_a_second_and_cannot_come_back(
     assert not await refused(installation, stolen.file)
     stolen.file.write_text(old)
     assert await refused(installation, stolen.file)
+
+
+async def test_the_example_of_the_guide_prints_events(
+    installation: Installation, gateway: Client, tmp_path: Path
+) -> None:
+    program = Integration(tmp_path, gateway)
+    login = await program.renew()
+    (tmp_path / "seed").write_text(program.key.seed)
+    (tmp_path / "login.jwt").write_text(login.jwt)
+    example = Path(__file__).parents[2] / "examples" / "subscribe" / "subscribe.py"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(example), installation.server.url, login.subject), cwd=tmp_path, stdout=subprocess.PIPE
+    )
+    try:
+        async with installation.connected(installation.central("admin")) as central, asyncio.timeout(90):
+            assert process.stdout is not None
+            line = asyncio.ensure_future(process.stdout.readline())
+            # The program is subscribed at some time: until then an event is sent again and again.
+            while not line.done():
+                event = event_kinds.example("job.failed")
+                await central.publish(subjects.event(C1, "job.failed"), event.model_dump_json().encode())
+                await asyncio.wait({line}, timeout=0.2)
+            printed = (await line).decode()
+    finally:
+        process.kill()
+        await process.wait()
+
+    assert printed.endswith("event.acme.c1.job.failed\n")
 
 
 async def test_an_integration_renews_while_it_is_connected(

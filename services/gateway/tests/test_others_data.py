@@ -63,6 +63,8 @@ BODIES: Mapping[str, dict[str, Any]] = {
     "templates_review": {"approve": True},
     "tokens_make": {"name": "mine"},
     "views_save": {"page": "jobs", "query": ""},
+    "bus_credentials_create": {"name": "mine", "public_key": "U" + "A" * 55},
+    "bus_credentials_renew": {},
     "webhooks_change": {"name": "mine"},
     "webhooks_create": WEBHOOK | {"name": "mine"},
     "webhooks_replay": {"after": now().isoformat()},
@@ -136,6 +138,8 @@ async def all_that_is_theirs(
         "invitation_id": invitation["id"],
         "link_id": link["id"],
         "webhook_id": webhook["id"],
+        # No authority answers here, which would sign one.
+        "bus_credential_id": f"bc_{'0' * 16}",
         "job_id": "7",
         "upload_id": upload["upload_id"],
         "schedule_id": schedule["id"],

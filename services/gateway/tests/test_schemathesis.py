@@ -247,6 +247,8 @@ async def ids_of_ada(world: World) -> dict[str, str]:
         "tenant_id": "acme",
         "link_id": made[3]["id"],
         "webhook_id": webhook["id"],
+        # No authority answers here, which would sign one.
+        "bus_credential_id": f"bc_{'0' * 16}",
         "view_name": "running",
     }
 
