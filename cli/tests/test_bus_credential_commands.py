@@ -19,7 +19,7 @@ async def test_a_bus_credential_from_its_creation_to_its_end(
 ) -> None:
     token = await make_token(await world.login("boss@acme.example"))
     boss = command.having(CLUSTERRA_TOKEN=token["token"])
-    revoked = []
+    revoked = list[str]()
 
     async def sign(ref: TenantRef, request: SignBusLogin) -> BusLogin:
         expires_at = now() + timedelta(seconds=request.lifetime_seconds)
