@@ -198,6 +198,7 @@ export const people = {
     all: {
       action: "All actions on jobs",
       budget: "All budget actions",
+      bus_credential: "All bus credential actions",
       cluster: "All cluster actions",
       file: "All file actions",
       invitation: "All invitation actions",
