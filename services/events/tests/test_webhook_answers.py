@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from clusterra_events.webhooks.bounded_answer import MAX_BYTES, MAX_HEAD_BYTES
+from clusterra_events.webhooks.formats import FormatSender
 from clusterra_events.webhooks.resolving import MOST_ADDRESSES, OwnThreads
-from clusterra_events.webhooks.sending import StandardSender
 
 from .test_webhook_urls import attempt
 from .webhook_world import GUARD_SECONDS, LOOPBACK
@@ -40,7 +40,7 @@ async def test_an_answer_without_an_end_is_left_soon(begin: bytes, endless: byte
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with StandardSender(LOOPBACK, seconds=GUARD_SECONDS) as sender:
+        async with FormatSender(LOOPBACK, seconds=GUARD_SECONDS) as sender:
             found = await attempt(sender, f"http://127.0.0.1:{port}/")
 
     assert found.status == status
@@ -57,7 +57,7 @@ async def test_a_body_that_is_longer_than_what_is_read_is_an_answer() -> None:
     assert MAX_HEAD_BYTES > 9000
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with StandardSender(LOOPBACK, seconds=GUARD_SECONDS) as sender:
+        async with FormatSender(LOOPBACK, seconds=GUARD_SECONDS) as sender:
             found = await attempt(sender, f"http://127.0.0.1:{port}/")
 
     assert found.delivered

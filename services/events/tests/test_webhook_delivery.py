@@ -20,7 +20,8 @@ from clusterra_contracts.identity import now
 from clusterra_contracts.webhooks import WebhookSecret
 from clusterra_events.webhooks import delivery, progress, sweep
 from clusterra_events.webhooks.delivery import Target, Visited
-from clusterra_events.webhooks.sending import MAX_ANSWER_BYTES, StandardSender
+from clusterra_events.webhooks.formats import FormatSender
+from clusterra_events.webhooks.posting import MAX_ANSWER_BYTES
 from clusterra_events.webhooks.state_table import DELIVERIES
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer, nats_server
@@ -116,7 +117,7 @@ async def test_dead_receivers_delay_no_other(acme: World, monkeypatch: pytest.Mo
     async with (
         receiver(never) as dead,
         receiver() as alive,
-        acme.delivering(StandardSender(LOOPBACK, seconds=600)),
+        acme.delivering(FormatSender(LOOPBACK, seconds=600)),
     ):
         for _ in range(dead_webhooks):
             await acme.put(webhook_at(dead.url))

@@ -16,7 +16,7 @@ from certificate import write_certificate
 from clusterra_contracts.events import NodeFact, event_of
 from clusterra_contracts.identity import now
 from clusterra_contracts.rpc.webhooks import Attempt
-from clusterra_events.webhooks.sending import StandardSender
+from clusterra_events.webhooks.formats import FormatSender
 from clusterra_lab.machine.process import until
 from clusterra_runtime.outbound import AddressRefused
 from clusterra_runtime.user_url import UrlRefused, outbound_of, user_url
@@ -200,7 +200,7 @@ def sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 EVENT = event_of("proxy", REF, NodeFact(kind="node.down", node="n1"), version="1", time=now())
 
 
-async def attempt(sender: StandardSender, url: str) -> Attempt:
+async def attempt(sender: FormatSender, url: str) -> Attempt:
     return await sender.send(webhook_at("https://x/").model_copy(update={"url": url}), REF, EVENT)
 
 
@@ -210,7 +210,7 @@ def test_there_are_many_of_each_kind() -> None:
 
 async def test_no_hostile_url_is_connected_to(sockets: list[str]) -> None:
     outside = Answers((PUBLIC,))
-    async with StandardSender(resolver=outside) as sender:
+    async with FormatSender(resolver=outside) as sender:
         for url in HOSTILE:
             found = await attempt(sender, url)
 
@@ -234,7 +234,7 @@ async def test_no_hostile_url_is_accepted_when_it_is_given() -> None:
 
 @pytest.mark.parametrize("address", [*CLOSED_V4, *CLOSED_V6])
 async def test_a_name_that_leads_to_a_closed_address_is_not_connected_to(address: str, sockets: list[str]) -> None:
-    async with StandardSender(resolver=Answers((address,))) as sender:
+    async with FormatSender(resolver=Answers((address,))) as sender:
         found = await attempt(sender, "https://hooks.example.com/")
 
     assert found.problem == "the address is not a public one"
@@ -251,7 +251,7 @@ async def test_a_name_that_leads_elsewhere_by_the_time_of_the_connection_is_not_
         return [each["host"] for each in await rebinding.resolve(host)]
 
     await outbound_of("https", (), resolver).check_url("https://hooks.example.com/")
-    async with StandardSender(resolver=rebinding) as sender:
+    async with FormatSender(resolver=rebinding) as sender:
         for session in sender._sessions.values():
             monkeypatch.setattr(session.connector, "_use_dns_cache", False)
         for _ in range(3):
@@ -262,7 +262,7 @@ async def test_a_name_that_leads_elsewhere_by_the_time_of_the_connection_is_not_
 
 
 async def test_of_several_addresses_only_public_ones_are_connected_to(sockets: list[str]) -> None:
-    async with StandardSender(resolver=Answers(("10.0.0.1", PUBLIC, "::1"))) as sender:
+    async with FormatSender(resolver=Answers(("10.0.0.1", PUBLIC, "::1"))) as sender:
         await attempt(sender, "https://hooks.example.com/")
 
     assert set(sockets) == {PUBLIC}
@@ -282,7 +282,7 @@ async def test_of_several_addresses_only_public_ones_are_connected_to(sockets: l
 async def test_a_usual_url_is_connected_to(url: str, port: int, sockets: list[str]) -> None:
     assert user_url(url).port == port
     assert "/" in user_url(url).text.removeprefix("https://")
-    async with StandardSender(resolver=Answers((PUBLIC,))) as sender:
+    async with FormatSender(resolver=Answers((PUBLIC,))) as sender:
         found = await attempt(sender, url)
 
     assert found.problem == "no connection to the receiver"
@@ -290,7 +290,7 @@ async def test_a_usual_url_is_connected_to(url: str, port: int, sockets: list[st
 
 
 async def test_plain_http_goes_to_allowed_networks_alone(sockets: list[str]) -> None:
-    async with StandardSender(LOOPBACK, resolver=Answers((PUBLIC,), ("127.0.0.1",))) as sender:
+    async with FormatSender(LOOPBACK, resolver=Answers((PUBLIC,), ("127.0.0.1",))) as sender:
         refused = await attempt(sender, "http://hooks.example.com/")
 
     assert refused.problem == "the address may only be called by https"
@@ -305,7 +305,7 @@ async def test_proxies_and_passwords_of_the_environment_are_not_used(
             monkeypatch.setenv(name, proxy.url)
         (tmp_path / "netrc").write_text("machine 127.0.0.1 login ada password secret\n")
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-        async with StandardSender(LOOPBACK) as sender:
+        async with FormatSender(LOOPBACK) as sender:
             found = await attempt(sender, hook.url)
 
         assert found.delivered
@@ -326,7 +326,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(valid_for: 
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
         port = server.sockets[0].getsockname()[1]
-        async with StandardSender(LOOPBACK) as sender:
+        async with FormatSender(LOOPBACK) as sender:
             found = await attempt(sender, f"https://127.0.0.1:{port}/")
 
     assert found.problem == "the certificate of the receiver is not valid"
@@ -355,7 +355,7 @@ async def test_what_is_no_answer_is_told_in_our_words(answer: bytes | None, prob
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        async with StandardSender(LOOPBACK, seconds=0.5) as sender:
+        async with FormatSender(LOOPBACK, seconds=0.5) as sender:
             found = await attempt(sender, f"http://127.0.0.1:{port}/")
         ended.set()
 
@@ -377,7 +377,7 @@ async def test_names_that_nobody_answers_for_delay_neither_others_nor_the_rest_o
         raise socket.gaierror(socket.EAI_AGAIN, "no answer")
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    async with receiver() as hook, StandardSender(LOOPBACK, seconds=60) as sender:
+    async with receiver() as hook, FormatSender(LOOPBACK, seconds=60) as sender:
         silent = [asyncio.create_task(attempt(sender, f"https://silent{number}.example/")) for number in range(40)]
         try:
             await until(lambda: len(hanging) == 40, seconds=GUARD_SECONDS, what="look-ups that hang")

@@ -17,7 +17,7 @@ from clusterra_contracts.registry import ClusterBinding
 from clusterra_contracts.rpc.webhooks import DeliveryPage, ReadDeliveries
 from clusterra_contracts.shapes import Catalogue, Shape
 from clusterra_contracts.webhooks import DeliverFrom, Webhook, WebhookSecret
-from clusterra_events.webhooks.sending import StandardSender
+from clusterra_events.webhooks.formats import FormatSender
 from clusterra_events.webhooks.service import Webhooks
 from clusterra_events.webhooks.state_table import DELIVERIES
 from clusterra_lab.machine.process import until
@@ -176,11 +176,11 @@ class World:
 
     @asynccontextmanager
     async def delivering(
-        self, sender: StandardSender | None = None, client: Client | None = None
+        self, sender: FormatSender | None = None, client: Client | None = None
     ) -> AsyncIterator[Webhooks]:
         """The room of webhooks as a replica of the service runs it, with the rights of `client`."""
         service = Service("events", ServiceSettings())
-        async with sender or StandardSender(LOOPBACK) as open_sender:
+        async with sender or FormatSender(LOOPBACK) as open_sender:
             webhooks = Webhooks(self.store, client or self.client, self.registry, open_sender)
             subscriptions = await webhooks.serve(service)
             try:

@@ -35,7 +35,7 @@ from clusterra_events.mails.service import Mails, forget_mails
 from clusterra_events.progress import ArchiveProgress
 from clusterra_events.settings import Settings
 from clusterra_events.tables import TABLES
-from clusterra_events.webhooks.sending import StandardSender
+from clusterra_events.webhooks.formats import FormatSender
 from clusterra_events.webhooks.service import Webhooks
 from clusterra_events.whole_views import WholeViews
 
@@ -53,7 +53,7 @@ async def app(service: Service) -> AsyncIterator[None]:
     assert isinstance(settings, Settings)  # noqa: S101 - main and the tests give no other settings
     async with (
         DynamoDBStore(table_prefix=settings.table_prefix) as store,
-        StandardSender(settings.webhook_networks) as sender,
+        FormatSender(settings.webhook_networks) as sender,
     ):
         tables = RequiredTables(store, *tables_of(TABLES))
         service.ready_when(tables.UNREACHABLE, lambda: tables.reachable)

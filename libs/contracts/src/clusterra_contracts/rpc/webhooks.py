@@ -32,7 +32,7 @@ class Attempt(Wire):
     """The size of the answer's body, as far as it was read."""
     seconds: Annotated[float, Field(ge=0)]
     problem: Annotated[str, Field(max_length=200)] = ""
-    """Why there is no answer, such as `the host has no address`; empty with an answer."""
+    """Why there is no answer, such as `the host has no address`, or why Slack refused the message."""
 
 
 class ReadDeliveries(Wire):
