@@ -3081,6 +3081,8 @@ export interface components {
             id: string;
             name: string;
             url: string;
+            /** @enum {string} */
+            format: "standard" | "slack" | "eventbridge";
             kinds: string[];
             clusters: string[];
             users: string[];
@@ -3208,6 +3210,8 @@ export interface components {
         NewWebhook: {
             name: string;
             url: string;
+            /** @enum {string} */
+            format?: "standard" | "slack";
             kinds?: string[];
             clusters?: string[];
             users?: string[];
@@ -4281,6 +4285,8 @@ export interface components {
             id: string;
             name: string;
             url: string;
+            /** @enum {string} */
+            format: "standard" | "slack" | "eventbridge";
             kinds: string[];
             clusters: string[];
             users: string[];

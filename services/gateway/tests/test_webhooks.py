@@ -129,6 +129,30 @@ async def test_a_receiver_that_does_not_take_the_test_gets_no_webhook(
     assert (await call(boss, "POST", "", {"name": "CI", "url": URL}, headers=KEY))[0] == 201, "the key is free"
 
 
+async def test_a_webhook_of_slack_shows_no_secret_and_keeps_its_format(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+
+    shown = await made(boss, format="slack")
+    status, _ = await call(boss, "PATCH", f"/{shown['id']}", {"format": "standard"})
+    of_tomorrow, _ = await call(boss, "POST", "", {"name": "CI", "url": URL, "format": "eventbridge"})
+
+    assert (shown["format"], shown["secret"]) == ("slack", "")
+    assert stand_in(world).tests[0].webhook.format == "slack"
+    assert (status, of_tomorrow) == (400, 400)
+    assert (await call(boss, "GET", f"/{shown['id']}"))[1]["format"] == "slack"
+
+
+async def test_a_refusal_of_slack_is_told_in_words(world: World) -> None:
+    boss = await world.login("boss@acme.example")
+    told = "the channel is archived (channel_is_archived)"
+    stand_in(world).outcome = rpc.Attempt(delivered=False, status=410, seconds=0.1, problem=told)
+
+    status, problem = await call(boss, "POST", "", {"name": "CI", "url": URL, "format": "slack"})
+
+    assert status == 422
+    assert told in problem["detail"]
+
+
 async def test_without_an_events_service_nothing_is_made_and_the_key_is_free(world: World) -> None:
     boss = await world.login("boss@acme.example")
     stand_in(world).away = True

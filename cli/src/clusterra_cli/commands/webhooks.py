@@ -84,6 +84,10 @@ def create(
             " bytes in base64. By default a new one is made.",
         ),
     ] = None,
+    form: Annotated[
+        Literal["standard", "slack"],
+        typer.Option("--format", help="Signed events, or messages to an incoming webhook of Slack."),
+    ] = "standard",
     key: Key = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -99,11 +103,15 @@ def create(
     secret = None if secret_file is None else _secret(secret_file)
     body = {"name": name, "url": address, "kinds": kinds, "clusters": clusters, "users": users}
     body |= {"arrays": arrays, "secret": secret}
+    if form != "standard":
+        body["format"] = form
     given = {field: each for field, each in body.items() if each is not None}
     with connected(url) as client:
         made = client.fetch(MadeWebhook, "POST", WEBHOOKS, body=given, key=key)
-    Output(json, quiet).one(made, made.id, made.secret)
-    if not quiet:
+    Output(json, quiet).one(made, made.id, made.secret or made.id)
+    if not quiet and not made.secret:
+        note(f"webhook {made.id} is created")
+    elif not quiet:
         note(f"webhook {made.id} is created; this secret verifies its deliveries, and is not shown again")
 
 

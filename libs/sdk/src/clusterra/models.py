@@ -177,6 +177,7 @@ class MadeWebhook(Model):
     id: str
     name: str
     url: str
+    format: str
     kinds: tuple[str, ...]
     clusters: tuple[str, ...]
     users: tuple[str, ...]
@@ -660,6 +661,7 @@ class Webhook(Model):
     id: str
     name: str
     url: str
+    format: str
     kinds: tuple[str, ...]
     clusters: tuple[str, ...]
     users: tuple[str, ...]

@@ -84,7 +84,8 @@ class WebhookHandlers:
             )
             await self._receivers.check(tenant, webhook)
             await self._records.create(caller.member, webhook)
-            return MadeWebhook(**WebhookView.of(webhook, _NEW).model_dump(), secret=webhook.secrets[0].text)
+            secret = webhook.secrets[0].text if webhook.format == "standard" else ""
+            return MadeWebhook(**WebhookView.of(webhook, _NEW).model_dump(), secret=secret)
 
         return await self._once.answer(request, caller.owner_key, wanted, create)
 

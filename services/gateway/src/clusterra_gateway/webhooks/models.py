@@ -1,7 +1,7 @@
 """Webhooks as the API takes and shows them. A secret is only in the answer that makes it."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from clusterra_contracts.bus.topology import EVENT
 from clusterra_contracts.identity import Id, Moment, UserName, now
@@ -12,6 +12,7 @@ from clusterra_contracts.webhooks import (
     KindFilter,
     SecretText,
     Webhook,
+    WebhookFormat,
     WebhookName,
     WebhookState,
 )
@@ -46,6 +47,9 @@ class NewWebhook(Body):
     name: WebhookName
     url: Url
     """Where events are sent by POST. It is visible ASCII; percent-encode other characters."""
+    format: Literal["standard", "slack"] = "standard"
+    """`standard`: signed events. `slack`: messages for people; `url` is that of an incoming webhook of Slack. It cannot
+    be changed later."""
     kinds: Kinds = ()
     """Kinds of events such as `job.failed`, or all kinds of a family: `job.*`. Empty: all kinds."""
     clusters: Clusters = ()
@@ -102,6 +106,8 @@ class WebhookView(ResponseBody):
     id: str
     name: str
     url: str
+    format: WebhookFormat
+    """What is sent: signed events (`standard`), or messages of Slack."""
     kinds: tuple[str, ...]
     clusters: tuple[str, ...]
     users: tuple[str, ...]
@@ -140,6 +146,7 @@ class MadeWebhook(WebhookView, ShownOnce):
     """A new webhook. `secret` verifies its deliveries, and is shown only this once."""
 
     secret: str
+    """Empty with the format `slack`: these messages are not signed."""
 
 
 class WebhookList(ResponseBody):
@@ -168,7 +175,7 @@ class AttemptView(ResponseBody):
     """The size of the answer's body, as far as it was read. The body is not kept."""
     seconds: float
     problem: str
-    """Why there is no answer; empty with one."""
+    """Why there is no answer, or why Slack refused the message; empty with another answer."""
 
     @classmethod
     def of(cls, attempt: Attempt) -> "AttemptView":

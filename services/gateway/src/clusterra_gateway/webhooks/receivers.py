@@ -44,7 +44,7 @@ class Receivers:
         attempt = await self.test(tenant, webhook)
         if attempt.delivered:
             return
-        found = attempt.problem if attempt.status is None else f"the receiver answered {attempt.status}"
+        found = attempt.problem or f"the receiver answered {attempt.status}"
         raise NotDelivered(
             f"the test event was not delivered: {found}",
             hint=f"the receiver must answer with a status of 200 to 299 within {ATTEMPT_SECONDS:g} seconds, at a"
