@@ -16,6 +16,7 @@ from clusterra_contracts.bus.topology import BOUNDS
 from clusterra_events.tables import TABLES as OF_EVENTS
 from clusterra_gateway.accounts.directory import Directory
 from clusterra_gateway.accounts.keyspace import tenant_key
+from clusterra_gateway.bus.bus_login_requests import BusLoginRequests
 from clusterra_gateway.tables import TABLES as OF_GATEWAY
 from clusterra_gateway.tenants import removal
 from clusterra_gateway.tenants.deletions import Deletions
@@ -190,7 +191,8 @@ async def replica(lab: Stack, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         ):
             directory = Directory(store, outbox)
             clusters = ClusterRemoval(directory, lab.bus, registry, WorkflowRecords(store, outbox), wait_seconds=3600.0)
-            yield DeletionSweep(store, clusters, TenantRemoval(directory, Deletions(directory, registry)))
+            tenants = TenantRemoval(directory, Deletions(directory, registry), BusLoginRequests(lab.bus))
+            yield DeletionSweep(store, clusters, tenants)
     finally:
         await registry.stop()
 

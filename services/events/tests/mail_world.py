@@ -15,7 +15,7 @@ from clusterra_events.mails.recipients import RecipientReads
 from clusterra_events.mails.sending import MailForm, MailSender
 from clusterra_events.mails.service import Mails
 from clusterra_events.mails.smtp import SmtpServer, SmtpSubmission
-from clusterra_events.webhooks.sending import StandardSender
+from clusterra_events.webhooks.formats import FormatSender
 from clusterra_events.webhooks.service import Webhooks
 from clusterra_runtime.nats import rpc
 from clusterra_runtime.nats.events import EventPublisher
@@ -90,7 +90,7 @@ class MailWorld:
         submission = SmtpSubmission(SmtpServer("127.0.0.1", server.port, "none"), seconds=seconds)
         form = MailForm(Address("Clusterra", addr_spec=SENDER), "https://console.example", per_hour)
         sender = MailSender(submission, RecipientReads(client, kept_seconds=0.2), form)
-        async with StandardSender(LOOPBACK) as webhook_sender:
+        async with FormatSender(LOOPBACK) as webhook_sender:
             mails = Mails(self.world.store, client, self.world.registry, sender)
             webhooks = Webhooks(self.world.store, client, self.world.registry, webhook_sender, (mails.sweep,))
             subscriptions = [*await webhooks.serve(service), await mails.serve(service)]

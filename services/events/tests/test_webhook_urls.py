@@ -252,7 +252,7 @@ async def test_a_name_that_leads_elsewhere_by_the_time_of_the_connection_is_not_
 
     await outbound_of("https", (), resolver).check_url("https://hooks.example.com/")
     async with FormatSender(resolver=rebinding) as sender:
-        for session in sender._sessions.values():
+        for session in sender._poster._sessions.values():
             monkeypatch.setattr(session.connector, "_use_dns_cache", False)
         for _ in range(3):
             found = await attempt(sender, "https://hooks.example.com/")

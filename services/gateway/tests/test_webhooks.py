@@ -135,6 +135,13 @@ async def test_a_webhook_of_slack_shows_no_secret_and_keeps_its_format(world: Wo
     shown = await made(boss, format="slack")
     status, _ = await call(boss, "PATCH", f"/{shown['id']}", {"format": "standard"})
     of_tomorrow, _ = await call(boss, "POST", "", {"name": "CI", "url": URL, "format": "eventbridge"})
+    signed = {
+        "name": "CI",
+        "url": URL,
+        "format": "slack",
+        "secret": f"whsec_{base64.b64encode(bytes(range(32))).decode()}",
+    }
+    assert (await call(boss, "POST", "", signed))[0] == 400
 
     assert (shown["format"], shown["secret"]) == ("slack", "")
     assert stand_in(world).tests[0].webhook.format == "slack"

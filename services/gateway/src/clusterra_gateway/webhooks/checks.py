@@ -6,6 +6,7 @@ The events service checks to which IP address the host leads, in each connection
 from collections.abc import Collection, Iterable
 
 from clusterra_contracts.events import KINDS
+from clusterra_contracts.webhooks import WebhookFormat
 from clusterra_runtime.user_url import UrlRefused, user_url
 
 from clusterra_gateway.http.requests.errors import FieldError, InvalidRequest
@@ -46,8 +47,10 @@ def check_clusters(wanted: Iterable[str], known: Collection[str]) -> None:
         raise _wrong("clusters", f"the workspace has no cluster {', '.join(unknown[:5])}", hint)
 
 
-def check_secret(secret: str) -> None:
+def check_secret(secret: str, form: WebhookFormat) -> None:
     """Raises InvalidRequest for a secret that signs nothing, or that others may guess. The text does not repeat it."""
+    if form != "standard":
+        raise _wrong("secret", f"nothing is signed with the format {form}", "leave the secret out")
     if problem := problem_of_secret(secret):
         hint = "make one with: echo whsec_$(openssl rand -base64 32); without one, the answer has a new one"
         raise _wrong("secret", problem, hint)

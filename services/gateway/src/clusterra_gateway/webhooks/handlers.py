@@ -69,7 +69,7 @@ class WebhookHandlers:
         tenant = caller.member.tenant
         self._check(tenant, wanted.fields)
         if wanted.secret is not None:
-            check_secret(wanted.secret)
+            check_secret(wanted.secret, wanted.format)
 
         async def create() -> MadeWebhook:
             await self._records.check_room(tenant)
