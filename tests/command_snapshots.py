@@ -158,7 +158,7 @@ def leaves() -> list[Leaf]:
 def _leaves(found: object, path: tuple[str, ...]) -> Iterator[Leaf]:
     below = getattr(found, "commands", None)
     if below:
-        if found.params:  # type: ignore[attr-defined]  # it is a command of its own, too
+        if path and found.params:  # type: ignore[attr-defined]  # it is a command of its own, too
             yield _leaf(found, path)
         for name, each in below.items():
             yield from _leaves(each, (*path, name))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yarl
 from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.topology import CONDITIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
@@ -202,12 +203,15 @@ async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world
     world.rival.edge.write_output("7", b"secret")
     admin = await world.login("boss@acme.example")
 
+    own = {route.path for route in route_table()}
     walked = 0
     for cluster in ("secret", "rival.secret", "..", "*", "%2e%2e", "rival%2Fsecret", "nothing"):
         for route in route_table():
             if "{cluster_id}" not in route.path or not isinstance(route, PrivateRoute):
                 continue
             path = example_path(route, cluster)
+            if yarl.URL(path).path in own:
+                continue  # The client has resolved `..`, and asks for a route of the caller's own workspace.
             # A route for owners refuses an admin before it looks at the cluster.
             expected = {403, 404} if route.role == "owner" else {404}
             body = SUBMISSION if route.method == "POST" else None

@@ -38,8 +38,13 @@ def problem_of_secret(text: str) -> str:
 def rotated(webhook: Webhook, new: WebhookSecret, at: datetime, overlap: timedelta) -> Webhook:
     """The webhook with a new secret. The present one stays valid for `overlap`; without an overlap, it ends at once.
 
-    Raises Conflict if an overlap is wanted while an old secret is still valid: it stays so for as long as was promised.
+    Raises Conflict for a format that is not signed, and if an overlap is wanted while an old secret is still valid: it
+    stays so for as long as was promised.
     """
+    if webhook.format != "standard":
+        raise Conflict(
+            f"nothing is signed with the format {webhook.format}", hint="change the url in place of a secret"
+        )
     if not overlap:
         return webhook.model_copy(update={"secrets": (new,)})
     before = old_secret_until(webhook, at)

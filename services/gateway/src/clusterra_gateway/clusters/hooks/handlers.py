@@ -68,9 +68,9 @@ class Hooks:
 
     @hooks.post("hook_event", EVENTS_PATH, parameters=_NAMED, body=HookEvent, result=HookAnswer)
     async def event(self, request: web.Request, owner: AgentKeyOwner) -> web.StreamResponse:
-        """Takes one event from the site of a cluster: of a job, by a hook of its own Slurm, or of a machine, as
-        EventBridge delivers it.
+        """Takes one event from the site of a cluster, of a job or of a machine.
 
+        A hook of the site's own Slurm tells of jobs, and EventBridge of machines, in the form in which it delivers.
         What is sent again is told once. 409 for a job of a cluster whose Slurm is not the site's own: Clusterra itself
         tells its jobs.
         """
