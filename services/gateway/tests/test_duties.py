@@ -11,6 +11,7 @@ from gateway_world import World, _Service
 
 WORK = {"projection", "kept events", "outbox", "deletions", "runs", "runs outbox", "schedules", "templates outbox"}
 WORK |= {"idle sessions", "staging", "identity maps", "quotas", "budgets", "deactivations", "webhooks outbox"}
+WORK |= {"mail recipients"}
 ANSWERS = {"heartbeats", "uses of tokens"}
 BOTH = {"record levels", "feed", "versions"}
 
