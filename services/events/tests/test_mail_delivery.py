@@ -109,6 +109,38 @@ async def test_a_recipient_who_is_refused_for_now_is_tried_again_for_a_time(
     assert [to for to, _ in server.mails] == [address_of("ada"), address_of("bob")]
 
 
+async def test_a_full_mailbox_delays_the_mails_of_others_once_and_not_for_each_mail_to_it(
+    mails: MailWorld, server: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers[address_of("eve")] = ["452 4.2.2 mailbox full"]
+    monkeypatch.setattr(sending, "RECIPIENT_SECONDS", 0.5)
+
+    async with mails.mailing(server):
+        await mails.publish(job_fact("1", "eve"))
+        await until(lambda: server.asked >= 2, seconds=GUARD_SECONDS, what="another attempt", every=0.02)
+        await mails.publish(job_fact("2", "eve"), job_fact("3", "ada"))
+        await server.has(1)
+        before = server.asked
+        await mails.publish(*(job_fact(str(number), "eve") for number in range(4, 14)), job_fact("99", "bob"))
+        await server.has(2)
+
+    assert [to for to, _ in server.mails] == [address_of("ada"), address_of("bob")]
+    assert server.asked == before + 11
+
+
+@pytest.mark.parametrize("user", ["x" * 65, "a..b", "josé", ".", "dot.", ""])
+async def test_a_name_or_an_address_that_nobody_can_have_stops_no_mails(
+    mails: MailWorld, people: People, server: MailServer, user: str
+) -> None:
+    people.admins = ("root",)
+
+    async with mails.mailing(server):
+        await mails.publish(job_fact("1", user), job_fact("2", "ada"))
+        await server.has(1)
+
+    assert [to for to, _ in server.mails] == [address_of("ada")]
+
+
 async def test_a_loop_of_jobs_mails_no_more_than_an_hours_share(mails: MailWorld, server: MailServer) -> None:
     async with mails.mailing(server, per_hour=3):
         await mails.publish(*(job_fact(str(number)) for number in range(1, 40)), job_fact("99", "bob"))

@@ -10,6 +10,7 @@ from clusterra_contracts.rpc.mails import ReadRecipients, Recipient, Recipients
 from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.nats.client import Client
 from clusterra_runtime.nats.rpc import call
+from pydantic import ValidationError
 
 from clusterra_events.mails.wanted import Audience
 
@@ -30,7 +31,10 @@ class RecipientReads:
         key = (ref.tenant, ref.cluster if audience.user else "", audience)
         if (kept := self._kept.get(key)) is not None:
             return kept
-        request = ReadRecipients(cluster=ref.cluster, user=audience.user, uid=audience.uid)
+        try:
+            request = ReadRecipients(cluster=ref.cluster, user=audience.user, uid=audience.uid)
+        except ValidationError:
+            return ()  # nobody of ours has such a name: a site has told it
         subject = subjects.mail_recipients(TenantRef(tenant=ref.tenant))
         answer = await call(self._client, subject, request, Recipients, timeout_seconds=TIMEOUT_SECONDS)
         self._kept.put(key, answer.recipients)

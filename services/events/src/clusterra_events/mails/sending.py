@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -34,7 +35,9 @@ from clusterra_events.mails.wanted import audience_of, is_wanted
 TOLD_FOR = timedelta(days=1)
 """A mail about something older helps nobody, such as after mails were off for long."""
 RECIPIENT_SECONDS = 900.0
-"""How long a mail is tried again whose recipient alone is refused for now. The mails of others wait behind it."""
+"""How long mails are tried again whose recipient alone is refused for now. The mails of others wait behind them."""
+REFUSED_SECONDS = 6 * 3600.0
+"""So long after its first refusal, a recipient is tried for `RECIPIENT_SECONDS` again."""
 MOST_REMEMBERED = 10_000
 _ADDRESS = re.compile(r"[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]{1,64}@[^\s@<>()\[\],;:\\\"\x00-\x1f\x7f]{1,255}")
 """An address that needs no quotes. Others get no mails."""
@@ -75,7 +78,8 @@ class MailSender:
         self._bound = HourlyBound[tuple[str, str]](form.per_hour, clock)
         self._done = BoundedCache[str, bool](MOST_REMEMBERED, TOLD_FOR.total_seconds(), clock=clock)
         """The ids of the mails that were sent or given up."""
-        self._refused_since = BoundedCache[str, float](MOST_REMEMBERED, TOLD_FOR.total_seconds(), clock=clock)
+        self._refused_since = BoundedCache[tuple[str, str] | str, float](MOST_REMEMBERED, REFUSED_SECONDS, clock=clock)
+        """Since when the server refuses a mail for now, or what goes to a person."""
 
     async def send(self, webhook: Webhook, ref: ClusterRef, event: Event) -> Attempt | None:
         """Send the mails about an event; None where nobody gets one."""
@@ -111,19 +115,28 @@ class MailSender:
         if not _ADDRESS.fullmatch(person.address):
             return self._settled(mail, HandedOver("refused", None, "the address cannot be used"), ref, event)
         further = _LAST.format(most=self._form.per_hour) if left == 1 else ""
-        message = self._message(ref, event, person, mail, further)
+        try:
+            message = self._message(ref, event, person, mail, further)
+        except (ValueError, MessageError):
+            # Such as one with a letter beyond ASCII before its @, or two dots in a row.
+            return self._settled(mail, HandedOver("refused", None, "the address cannot be used"), ref, event)
         handed = await self._submission.hand_over(message, self._form.sender.addr_spec, person.address)
         if handed.how == "accepted":
             self._bound.count(key)
-        if handed.how == "later" and handed.code is not None and self._tried_long_enough(mail):
+        if handed.how != "later":
+            self._refused_since.pop(key)
+        elif handed.code is not None and self._tried_long_enough(key if handed.recipient else mail):
             handed = HandedOver("refused", handed.code, handed.problem)
         return handed if handed.how == "later" else self._settled(mail, handed, ref, event)
 
-    def _tried_long_enough(self, mail: str) -> bool:
-        """Whether the server has answered for long that this mail can be sent later."""
-        since = self._refused_since.get(mail)
+    def _tried_long_enough(self, key: tuple[str, str] | str) -> bool:
+        """Whether the server has answered for long that a mail, or what goes to a person, can be sent later.
+
+        That time does not begin anew with each mail to the person: the mails of others wait meanwhile.
+        """
+        since = self._refused_since.get(key)
         if since is None:
-            self._refused_since.put(mail, self._clock())
+            self._refused_since.put(key, self._clock())
             return False
         return self._clock() - since >= RECIPIENT_SECONDS
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Literal
@@ -41,6 +41,8 @@ class HandedOver:
     """The server's code; None without an answer."""
     problem: str = ""
     """What is wrong, in words of ours: the server's own text may repeat the address."""
+    recipient: bool = False
+    """Whether it is the recipient that the server does not take, whatever the mail says."""
 
 
 class SmtpSubmission:
@@ -60,7 +62,7 @@ class SmtpSubmission:
                 return await self._hand_over(message, sender, recipient)
         except aiosmtplib.SMTPRecipientsRefused as refused:
             code = refused.recipients[0].code if refused.recipients else None
-            return _answered(code, "the server refuses this recipient")
+            return replace(_answered(code, "the server refuses this recipient"), recipient=True)
         except aiosmtplib.SMTPDataError as refused:
             return _answered(refused.code, "the server refuses the mail")
         except aiosmtplib.SMTPNotSupported:

@@ -39,15 +39,20 @@ def audience_of(fact: Fact) -> Audience | None:
     """Whom a fact is about; None where no mail can be about it."""
     match fact:
         case JobFact() if fact.kind in _JOB_TYPES:
-            return Audience(fact.user, fact.uid)
+            return _owner(fact.user, fact.uid)
         case DigestFact() | SessionFact():
-            return Audience(fact.user, fact.uid)
+            return _owner(fact.user, fact.uid)
         case RunFact() if fact.kind in RUN_ENDS:
-            return Audience(fact.user, fact.uid)
+            return _owner(fact.user, fact.uid)
         case BudgetFact():
-            return Audience(fact.name) if fact.scope == "user" else Audience()
+            return _owner(fact.name, None) if fact.scope == "user" else Audience()
         case _:
             return None
+
+
+def _owner(user: str, uid: int | None) -> Audience | None:
+    # What has no owner is not the admins' own.
+    return Audience(user, uid) if user else None
 
 
 def is_wanted(fact: Fact, choices: Choices) -> bool:
