@@ -10,10 +10,16 @@ from typing import Any
 
 import aiohttp
 import pytest
-from clusterra_contracts.identity import TenantRef, now
+from clusterra_contracts.identity import ClusterRef, TenantRef, now
 from clusterra_contracts.rpc.bus_logins import MAX_BUS_CREDENTIALS, BusLogin, RevokeBusLogins, SignBusLogin
 from clusterra_contracts.rpc.reply import Done
+from clusterra_gateway.accounts.keyspace import ACCOUNTS, bus_credential_key
+from clusterra_gateway.bus_credentials import records
+from clusterra_gateway.bus_credentials.models import BusCredential
 from clusterra_runtime.nats.rpc import serve_tenant
+from clusterra_runtime.store.condition import Absent
+from clusterra_runtime.store.memory_store import MemoryStore
+from clusterra_runtime.store.store import Put, Update
 from gateway_world import World
 from people_world import program
 
@@ -140,6 +146,70 @@ async def test_a_workspace_has_a_bounded_number(world: World, authority: Authori
     status, answer = await call(boss, "POST", "", {"name": "one more", "public_key": key(MAX_BUS_CREDENTIALS)})
 
     assert (status, len(authority.signed)) == (409, MAX_BUS_CREDENTIALS), answer
+
+
+async def test_a_workspace_revokes_a_bounded_number_in_a_week(
+    world: World, authority: AuthorityStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "MAX_REVOKED", 40)
+    boss = await world.login("boss@acme.example")
+
+    statuses = list[int]()
+    for number in range(60):
+        status, answer = await call(boss, "POST", "", {"name": "x", "public_key": key(number)})
+        statuses.append(status)
+        if status != 201:
+            break
+        assert (await call(boss, "DELETE", f"/{answer['id']}"))[0] == 204
+
+    assert statuses[-1] == 409
+    assert len(statuses) <= 41
+
+
+@dataclass
+class RenewedMeanwhile:
+    """An authority, and an admin who renews a credential after its logins were revoked."""
+
+    store: MemoryStore
+    credential: BusCredential
+    revoked: int = 0
+
+    async def revoke(self, _tenant: str, *_public_keys: str) -> None:
+        self.revoked += 1
+        if self.revoked == 1:
+            changed = {"credential": self.credential.model_dump_json()}
+            await self.store.write(Update(ACCOUNTS, bus_credential_key("acme", self.credential.id), set=changed))
+
+    revoke_all = revoke
+
+
+@pytest.mark.parametrize("what", ["cluster", "tenant"])
+async def test_a_login_that_is_renewed_during_a_deletion_is_revoked_too(what: str) -> None:
+    at = now()
+    credential = BusCredential(
+        id=f"bc_{'0' * 16}",
+        name="billing",
+        public_key=key(),
+        cluster="main",
+        created_by="boss",
+        created_at=at,
+        renewed_at=at,
+        expires_at=at,
+    )
+    async with MemoryStore() as store:
+        await store.create_tables(ACCOUNTS)
+        kept = {"credential": credential.model_dump_json()}
+        await store.write(Put(ACCOUNTS, bus_credential_key("acme", credential.id), dict(kept), Absent()))
+        logins: Any = RenewedMeanwhile(store, credential)
+
+        if what == "tenant":
+            await records.cut_tenant(store, logins, "acme")
+        else:
+            while await records.forget_cluster(store, logins, ClusterRef(tenant="acme", cluster="main")):
+                pass
+
+        assert logins.revoked == 2
+        assert await records.stored_credentials(store, "acme") == []
 
 
 async def test_admins_alone_and_tokens_with_the_scope(world: World, authority: AuthorityStandIn) -> None:

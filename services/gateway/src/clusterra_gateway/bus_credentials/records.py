@@ -6,18 +6,19 @@ was renewed meanwhile makes the write fail, and all is done again.
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 from clusterra_contracts.events import AdminFact, AdminKind
 from clusterra_contracts.identity import ClusterRef
-from clusterra_contracts.rpc.bus_logins import MAX_BUS_CREDENTIALS
+from clusterra_contracts.rpc.bus_logins import MAX_BUS_CREDENTIALS, MAX_LOGIN_SECONDS
 from clusterra_runtime.nats.registry import Registry
 from clusterra_runtime.store.condition import Absent, VersionIs
 from clusterra_runtime.store.item import Attributes, Item
 from clusterra_runtime.store.optimistic_write import write_optimistically
 from clusterra_runtime.store.page import all_items
-from clusterra_runtime.store.store import Delete, Put, Store, Update
+from clusterra_runtime.store.store import ConditionFailed, Delete, Put, Store, Update
 from pydantic import ValidationError
 
 from clusterra_gateway.accounts.admin_events import AuditedWrites
@@ -29,7 +30,10 @@ from clusterra_gateway.bus_credentials.models import BusCredential
 from clusterra_gateway.http.requests.errors import Conflict, NotFound
 
 REVOKED = "revoked"
-REVOKED_KEPT_SECONDS = 7 * 86_400
+REVOKED_KEPT_SECONDS = MAX_LOGIN_SECONDS
+"""How long it is known that one was revoked: NATS has the revocation of its key for as long."""
+MAX_REVOKED = 200
+"""The most revoked ones of a tenant in that time. Each makes the account at NATS larger that every change sends."""
 
 log = structlog.get_logger()
 
@@ -63,7 +67,11 @@ class BusCredentialRecords:
 
     async def check_room(self, tenant: str, public_key: str) -> None:
         """Raises Conflict for a tenant with as many as it may have, and for a key that another one has."""
-        present = await self.all(tenant)
+        items = await _items(self._directory.store, tenant)
+        present = [each for each in map(_credential_of, items) if each is not None]
+        if sum(bool(item.attributes.get(REVOKED)) for item in items) >= MAX_REVOKED:
+            detail = f"{MAX_REVOKED} bus credentials were revoked within a week, the most allowed"
+            raise Conflict(detail, hint="renew those that you have: that needs no new key")
         if len(present) >= MAX_BUS_CREDENTIALS:
             detail = f"there are {MAX_BUS_CREDENTIALS} bus credentials, the most allowed"
             raise Conflict(detail, hint="revoke an unused one")
@@ -120,29 +128,42 @@ class BusCredentialRecords:
 
 async def stored_credentials(store: Store, tenant: str) -> list[StoredCredential]:
     """The bus credentials of a tenant that are not revoked. Raises StoreError."""
-    partition = bus_credentials_partition(tenant)
     found = list[StoredCredential]()
-    async for item in all_items(lambda after: store.query(ACCOUNTS, partition, cursor=after, limit=100)):
+    for item in await _items(store, tenant):
         if (credential := _credential_of(item)) is not None:
             found.append(StoredCredential(credential, item.version))
     return found
 
 
+async def _items(store: Store, tenant: str) -> list[Item]:
+    """The items of a tenant's bus credentials, also of those that were revoked of late."""
+    partition = bus_credentials_partition(tenant)
+    return [item async for item in all_items(lambda after: store.query(ACCOUNTS, partition, cursor=after, limit=100))]
+
+
 async def forget_cluster(store: Store, logins: BusLoginRequests, ref: ClusterRef) -> int:
     """Revokes and removes the bus credentials of a cluster. Returns how many. Raises StoreError, RpcFailed."""
-    present = [stored.credential for stored in await stored_credentials(store, ref.tenant)]
-    gone = [each for each in present if each.cluster == ref.cluster]
+    gone = [each for each in await stored_credentials(store, ref.tenant) if each.credential.cluster == ref.cluster]
     if gone:
-        await logins.revoke(ref.tenant, *(each.public_key for each in gone))
-    for each in gone:
-        await store.delete(Delete(ACCOUNTS, bus_credential_key(ref.tenant, each.id)))
+        await logins.revoke(ref.tenant, *(each.credential.public_key for each in gone))
+    await _delete(store, ref.tenant, gone)
     return len(gone)
 
 
 async def cut_tenant(store: Store, logins: BusLoginRequests, tenant: str) -> None:
-    """Revokes all logins of a tenant, if it has any bus credential. Raises StoreError, RpcFailed."""
-    if await stored_credentials(store, tenant):
+    """Revokes all logins of a tenant, if it has any bus credential, and removes those. Raises StoreError, RpcFailed."""
+    while present := await stored_credentials(store, tenant):
         await logins.revoke_all(tenant)
+        await _delete(store, tenant, present)
+
+
+async def _delete(store: Store, tenant: str, revoked: list[StoredCredential]) -> None:
+    """Removes credentials that are as they were when they were revoked. One that was renewed since stays for the next
+    time: its new login has been handed out."""
+    for each in revoked:
+        key = bus_credential_key(tenant, each.credential.id)
+        with suppress(ConditionFailed):
+            await store.delete(Delete(ACCOUNTS, key, VersionIs(each.version)))
 
 
 def _attributes(credential: BusCredential) -> Attributes:
