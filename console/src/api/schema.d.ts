@@ -2825,6 +2825,7 @@ export interface components {
             };
             time_limit_seconds?: number | null;
             mail?: string[];
+            tasks_left?: number | null;
         };
         JobFilter: {
             state?: ("PENDING" | "RUNNING" | "SUSPENDED")[] | null;

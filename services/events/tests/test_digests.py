@@ -1,5 +1,6 @@
 """The digests of arrays, as pure rules: each event is told once, and an array has few messages."""
 
+from bisect import bisect
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -7,6 +8,7 @@ from clusterra_contracts.events import Event, JobFact, JobKind, event_of
 from clusterra_contracts.identity import ClusterRef
 from clusterra_events.webhooks.digests import (
     FIRST_WINDOW,
+    KEPT_AFTER_END,
     KEPT_SILENT,
     MAX_NAME_CHARACTERS,
     MOST_ARRAYS,
@@ -24,7 +26,9 @@ MOST_MESSAGES = 12
 KINDS = st.sampled_from(["job.running", "job.completed", "job.failed", "job.timeout", "job.cancelled", "job.requeued"])
 
 
-def task(array: int, number: int, kind: JobKind = "job.completed", name: str = "align") -> tuple[Event, JobFact]:
+def task(
+    array: int, number: int, kind: JobKind = "job.completed", name: str = "align", left: int | None = None
+) -> tuple[Event, JobFact]:
     fact = JobFact(
         kind=kind,
         job_id=f"{array}_{number}",
@@ -34,6 +38,7 @@ def task(array: int, number: int, kind: JobKind = "job.completed", name: str = "
         partition="main",
         state="COMPLETED",
         submitted_at=START,
+        tasks_left=left,
     )
     return event_of("proxy", REF, fact, version="1", time=START), fact
 
@@ -93,18 +98,25 @@ ARRIVALS = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
-@given(arrivals=ARRIVALS, kinds=st.lists(KINDS, min_size=1, max_size=20), late=st.floats(0, 120))
+@settings(max_examples=40, deadline=None)
+@given(
+    arrivals=ARRIVALS,
+    kinds=st.lists(KINDS, min_size=1, max_size=20),
+    poll=st.sampled_from([None, 1.0, 60.0, 3000.0]),
+)
 def test_an_array_has_at_most_12_messages_and_each_event_is_told_once(
-    arrivals: list[float], kinds: list[JobKind], late: float
+    arrivals: list[float], kinds: list[JobKind], poll: float | None
 ) -> None:
+    """`poll`: the seconds in which all events tell the same number of tasks that are left; None: none tells it."""
     told = Told()
-    for number, seconds in enumerate(sorted(arrivals)):
+    arrivals.sort()
+    for number, seconds in enumerate(arrivals):
         at, kind = START + timedelta(seconds=seconds), kinds[number % len(kinds)]
         told.wait_until(at)
-        told.take(*task(42, number, kind), at)
+        left = None if poll is None else len(arrivals) - bisect(arrivals, (seconds // poll + 1) * poll)
+        told.take(*task(42, number, kind, left=left), at)
         if number % 7 == 0:
-            told.tell(at + timedelta(seconds=late) if number == len(arrivals) - 1 else at)
+            told.tell(at)
     told.wait_until(START + timedelta(days=100))
 
     assert told.counts() == told.taken
@@ -169,6 +181,26 @@ def test_what_came_last_is_told_after_a_quiet_time_and_not_with_the_window() -> 
     told.wait_until(due_at + FIRST_WINDOW)
     assert told.sealed[-1].fact.totals == {"job.completed": 1000}
     assert told.digests.due_at(due_at) is None
+
+
+def test_the_last_task_is_told_at_once_and_what_comes_after_it_later() -> None:
+    told = Told()
+    for number in range(10):
+        told.take(*task(42, number, left=max(5 - number, 0)), START)
+    assert told.digests.due_at(START) == START
+    told.tell(START)
+    for number in range(10):
+        told.take(*task(42, number, "job.requeued", left=number % 2), START)
+        told.tell(START)
+    told.wait_until(START + timedelta(days=1))
+
+    assert [each.fact.totals for each in told.sealed] == [
+        {"job.completed": 10},
+        {"job.completed": 10, "job.requeued": 10},
+    ]
+    assert [each.fact.tasks_left for each in told.sealed] == [0, 1]
+    told.tell(START + KEPT_AFTER_END + timedelta(seconds=1))
+    assert told.digests.arrays == ()
 
 
 def test_a_digest_names_the_first_tasks_that_failed_since_the_one_before() -> None:

@@ -252,3 +252,38 @@ def test_the_version_changes_with_all_that_is_read(
             table.cancelled_tasks(at(number))
 
         assert table.version != before[0] or content() == before[1]
+
+
+def test_the_tasks_of_an_array_that_are_left_wait_run_or_may_have_started() -> None:
+    table = job_table(waiting_array(9, "3-9%4"), task(10, 9, 0), task(11, 9, 1, "COMPLETED"), task(12, 9, 2), job(1))
+
+    assert table.tasks_left(9) == 9
+    assert (table.tasks_left(1), table.tasks_left(2)) == (None, None)
+    table.put(task(10, 9, 0, "FAILED"), at(1))
+    assert table.tasks_left(9) == 8
+    # Task 3 no longer waits. Its record is not read yet.
+    table.put(waiting_array(9, "4-9%4"), at(2))
+    assert table.tasks_left(9) == 8
+    table.put(task(13, 9, 3, "COMPLETED"), at(3))
+    assert table.tasks_left(9) == 7
+    # Task 4 was cancelled while it waited.
+    table.put(waiting_array(9, "5-9%4"), at(4))
+    assert table.tasks_left(9) == 7
+    table.cancelled_tasks(now())
+    assert table.tasks_left(9) == 6
+    # Task 12 waits again, and the rest is cancelled.
+    table.put(task(12, 9, 2, "PENDING", restart_cnt=1), at(5))
+    table.put(waiting_array(9, "5-9%4", end=5).model_copy(update={"job_state": ("CANCELLED",)}), at(5))
+    assert table.tasks_left(9) == 1
+    table.put(task(12, 9, 2, "COMPLETED", restart_cnt=1), at(6))
+    assert table.tasks_left(9) == 0
+
+
+def test_of_an_array_with_a_truncated_list_of_tasks_nobody_knows_how_many_are_left() -> None:
+    table = job_table(waiting_array(9, "1,3,5,7,..."), task(10, 9, 0))
+    assert table.tasks_left(9) is None
+
+    # The states name all of them.
+    waiting = (("9_1", "PENDING"), ("9_3", "PENDING"), ("9_5", "PENDING"), ("9_7", "PENDING"), ("9_9", "PENDING"))
+    table.apply_states(state_rows(*waiting, ("10", "RUNNING")), at(1))
+    assert table.tasks_left(9) == 6

@@ -5,8 +5,11 @@ import time
 from collections import Counter
 
 import pytest
+from clusterra_contracts.events import JOB_ENDS, JobFact
 from clusterra_contracts.identity import SlurmUser
+from clusterra_contracts.rpc.reply import Done
 from clusterra_contracts.rpc.slurm import Cancel, Submitted, Viewer
+from clusterra_contracts.rpc.slurm_jobs import ChangeJob, Release, Requeue
 from clusterra_lab.machine.process import until
 from clusterra_proxy.watch.job_facts import UNKNOWN_UID
 from proxy_world import ProxyWorld, find_pending, proxy_world, submission
@@ -66,6 +69,43 @@ async def test_events_of_an_array(proxy: ProxyWorld, alice: SlurmUser) -> None:
     array = (await proxy.submit(alice, array="0-4%2")).job_id
     tasks = [f"{array}_{task} job.{kind}" for task in range(5) for kind in ("running", "completed")]
     await wait_for_events(proxy, f"{array} job.submitted", *tasks)
+
+
+async def told_ends(proxy: ProxyWorld, array: str) -> list[JobFact]:
+    """The ends of an array's tasks, in the order of their events."""
+    facts = [event.data for event in await proxy.events("job.*") if event.subject.startswith(f"{array}_")]
+    return [fact for fact in facts if isinstance(fact, JobFact) and fact.kind in JOB_ENDS]
+
+
+async def test_the_last_of_an_array_tells_that_no_task_is_left(proxy: ProxyWorld, alice: SlurmUser) -> None:
+    """Also with tasks that are cancelled while they wait, and one that is requeued."""
+    first_run = "[ $SLURM_ARRAY_TASK_ID$SLURM_RESTART_COUNT = 0 ]"
+    script = f"#!/bin/sh\n{first_run} && sleep 600\nsleep 0.$SLURM_ARRAY_TASK_ID\n"
+    array = (await proxy.submit(alice, script, array="0-11%4")).job_id
+    await proxy.cancel(alice, f"{array}_11")
+
+    async def has(task: int, kind: str) -> bool:
+        return f"{array}_{task} {kind}" in await proxy.event_lines(f"{array}_{task}")
+
+    await until(lambda: has(0, "job.running"), seconds=90, what="the start of the first task")
+    viewer = Viewer(user=alice)
+    await proxy.call("change", ChangeJob(viewer=viewer, jobs=f"{array}_0", change=Requeue(hold=True)), Done)
+    await until(lambda: has(0, "job.requeued"), seconds=90, what="the requeue of the first task")
+    await proxy.call("change", ChangeJob(viewer=viewer, jobs=f"{array}_0", change=Release()), Done)
+
+    async def all_ended() -> bool:
+        return len({fact.job_id for fact in await told_ends(proxy, array)}) == 12
+
+    await until(all_ended, seconds=240, what="the ends of all tasks", every=0.2)
+    ends = await told_ends(proxy, array)
+    left = [fact.tasks_left for fact in ends]
+
+    assert left[-1] == 0, left
+    # What is read for a request between two polls does not tell it.
+    assert left.count(None) <= 4, left
+    # Several tasks that end between two polls have the same number: at most 4 run at a time.
+    rest = range(len(left) - 1, -1, -1)
+    assert all(told is None or after - 3 <= told <= after for told, after in zip(left, rest, strict=True)), left
 
 
 async def test_events_of_an_array_with_a_cancelled_task(proxy: ProxyWorld, alice: SlurmUser) -> None:

@@ -149,6 +149,9 @@ class JobFact(Wire):
     """How long the run may take, as Slurm had it at this time; None without a limit."""
     mail: MailTypes = ()
     """What its owner is to get a mail about, as `--mail-type` says: of MAIL_TYPES. It has no address."""
+    tasks_left: Annotated[int, Field(ge=0)] | None = Field(default=None, exclude_if=lambda each: each is None)
+    """Of a task of an array: how many tasks of the array had not ended, as Slurm had it at this time. Left out for
+    other jobs, and where it is not known. Tasks that end in the same second may have the same number."""
 
 
 class JobActionFact(Wire):

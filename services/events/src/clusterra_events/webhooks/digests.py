@@ -115,7 +115,8 @@ class ArrayCounts(Record):
         return self._seen(fact, at).model_copy(update={"failure_told": True})
 
     def _seen(self, fact: JobFact, at: datetime) -> "ArrayCounts":
-        update = {"totals": _plus_one(self.totals, fact.kind), "last_at": at, **_owner(fact)}
+        left = self.tasks_left if fact.tasks_left is None else fact.tasks_left
+        update = {"totals": _plus_one(self.totals, fact.kind), "last_at": at, "tasks_left": left, **_owner(fact)}
         return self.model_copy(update=update)
 
     def told(self, at: datetime) -> "ArrayCounts":

@@ -59,6 +59,8 @@ class JobTable:
         self._no_longer_waiting: defaultdict[int, dict[int, datetime]] = defaultdict(dict)
         """By array, tasks observed to wait no longer, with the time: they started or were cancelled."""
         self._cancelled: defaultdict[int, dict[int, JobRecord]] = defaultdict(dict)
+        self._left: dict[int, tuple[int, int | None]] = {}
+        """By array, how many tasks had not ended at a version."""
         self._unreadable: set[int] = set()
         self._array_rows: dict[int, int] = {}
         """By record, the number of rows of `jobs/state` that it has, if it stands for several tasks."""
@@ -106,6 +108,34 @@ class JobTable:
             for record in records
             if record.is_waiting_array and (int(task) in self.waiting_tasks(record) or int(task) in no_longer_waiting)
         )
+
+    def tasks_left(self, array: int) -> int | None:
+        """How many tasks of an array have not ended; None where the records do not tell.
+
+        Call this when all differences of a poll have been read: before, tasks may be missing that have just started.
+        A task that no longer waits, and has no record yet, counts.
+        """
+        version, left = self._left.get(array, (-1, None))
+        if version != self.version:
+            left = self._count_left(array)
+            self._left = {each: of for each, of in self._left.items() if of[0] == self.version}
+            self._left[array] = self.version, left
+        return left
+
+    def _count_left(self, array: int) -> int | None:
+        left, started = 0, set[int | None]()
+        for number in self._arrays.get(array, ()):
+            record = self._entries[number].record
+            if not record.is_waiting_array:
+                started.add(record.array_task_id)
+                left += not record.ended
+            elif not record.ended:
+                known, expression = self._waiting.get(number), record.array_task_string
+                if TASKS_FIELD in record.unreadable or (not known and array_tasks.truncated(expression)):
+                    return None
+                left += len(known) if known else array_tasks.count(expression)
+        left += len(self._no_longer_waiting.get(array, {}).keys() - started)
+        return left if started or left else None
 
     def waiting_tasks(self, record: JobRecord) -> tuple[int, ...]:
         """Return the waiting tasks of a record. Long lists come from the states: Slurm truncates them in the record."""

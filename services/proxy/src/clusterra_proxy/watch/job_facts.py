@@ -60,8 +60,12 @@ def transitions(record: JobRecord) -> tuple[JobTransition, ...]:
     return tuple(found)
 
 
-def job_event(transition: JobTransition, record: JobRecord, user: str) -> PendingEvent[JobFact]:
+def job_event(
+    transition: JobTransition, record: JobRecord, user: str, tasks_left: int | None = None
+) -> PendingEvent[JobFact]:
     """Return the event of a transition, with the details of the job's record.
+
+    `tasks_left`: how many tasks of the record's array have not ended; None where nobody knows.
 
     What has happened did so before now at the latest. So a run whose start and end are seen costs what it took, also
     where slurmctld's clock is ahead.
@@ -91,6 +95,7 @@ def job_event(transition: JobTransition, record: JobRecord, user: str) -> Pendin
         gpus=_gpus(record) if ran else {},
         time_limit_seconds=None if record.time_limit is None else record.time_limit * 60.0,
         mail=record.mail_type,
+        tasks_left=tasks_left if "_" in transition.job_id else None,
     )
     return PendingEvent(fact, transition.version, min(transition.time, seen_at), record.parsed_comment.trace)
 

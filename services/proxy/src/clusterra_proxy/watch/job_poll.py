@@ -66,10 +66,11 @@ class JobPoll:
         self.queue_events(records)
         self._replayed = True
 
-    def queue_events(self, records: Iterable[JobRecord]) -> None:
+    def queue_events(self, records: Iterable[JobRecord], *, all_read: bool = False) -> None:
         """Queue the unpublished events that records prove, once the published ones are known.
 
         Events older than the event stream's retention count as published, because nothing can prove otherwise.
+        `all_read`: whether the table is that of one poll, so that it tells how many tasks of an array are left.
         """
         if self._published is None:
             return
@@ -79,8 +80,14 @@ class JobPoll:
                 return
             for transition in self._published.take_unpublished(transitions(record)):
                 if transition.time > oldest:
-                    self._events.put(job_event(transition, record, self._cluster.owner_name(record)))
+                    left = self._tasks_left(record) if all_read else None
+                    self._events.put(job_event(transition, record, self._cluster.owner_name(record), left))
                     self.spans.add(transition, record)
+
+    def _tasks_left(self, record: JobRecord) -> int | None:
+        if record.array is None or self._cluster.unidentified_jobs:
+            return None
+        return self._cluster.jobs.tasks_left(record.array)
 
     async def poll(self) -> None:
         """Update the table. Raises the errors of `slurmrestd.errors`; the next poll then continues."""
@@ -98,7 +105,7 @@ class JobPoll:
             requested_at = now()
             await self._list(token)
             if self._lists_only:
-                self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
+                self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at), all_read=True)
                 self._cluster.jobs_polled(requested_at)
         if self._lists_only:
             return
@@ -107,7 +114,7 @@ class JobPoll:
         diff = self._cluster.jobs.apply_states(states.jobs, requested_at, unidentified=states.unidentified)
         self._note_lost(diff.removed)
         await self._read(token, diff.changed, len(states.jobs))
-        self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at))
+        self.queue_events(self._cluster.jobs.cancelled_tasks(requested_at), all_read=True)
         self._cluster.jobs_polled(requested_at)
 
     @property
@@ -159,7 +166,7 @@ class JobPoll:
         requested_at, records, self._last_update, unidentified = listed
         self._cluster.unidentified_jobs = unidentified
         self._note_lost(self._cluster.jobs.replace(records, requested_at, unidentified=unidentified))
-        self.queue_events(map(self._cluster.jobs.admitted, records))
+        self.queue_events(map(self._cluster.jobs.admitted, records), all_read=True)
         if self._published is not None and self._replayed:
             retained = {record.id for record in self._cluster.jobs} | self._lost.keys()
             self._published.retain(retained | {job_id.partition("_")[0] for job_id in retained})
@@ -171,21 +178,23 @@ class JobPoll:
             return
         # Await all reads: after one failure, no other read may finish during a later poll.
         results = await asyncio.gather(*(self._read_one(token, number) for number in changed), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        failures = [each for each in results if isinstance(each, BaseException)]
+        read = [record for each in results if not isinstance(each, BaseException) for record in each]
+        self.queue_events(map(self._cluster.jobs.admitted, read), all_read=not failures)
+        for failure in failures:
+            raise failure
 
-    async def _read_one(self, token: str, number: int) -> None:
+    async def _read_one(self, token: str, number: int) -> tuple[JobRecord, ...]:
         requested_at = now()
         try:
-            records = await self._cluster.slurmctld.job(token, str(number))
+            records = tuple(await self._cluster.slurmctld.job(token, str(number)))
         except NotFound:
             # Purged since the poll of the states: the next poll removes it, if it was known at all.
             self._cluster.jobs.settled_at = now()
-            return
+            return ()
         for record in records:
             self._cluster.jobs.put(record, requested_at)
-        self.queue_events(map(self._cluster.jobs.admitted, records))
+        return records
 
 
 def _ends(run: JobRecord, lost: JobRecord) -> bool:
