@@ -66,7 +66,7 @@ def job_fact(job_id: str = "42", user: str = "ada", **changes: Any) -> JobFact:
         "state": "COMPLETED",
         "submitted_at": began,
         "started_at": began,
-        "ended_at": now(),
+        "ended_at": began + timedelta(minutes=3),
         "mail": ("END", "FAIL"),
     }
     return JobFact(**{**given, **changes})

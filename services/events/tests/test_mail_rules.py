@@ -1,7 +1,6 @@
 """The pure parts of mails: who wants which, what they say of hostile names, and how many there are in an hour."""
 
 import unicodedata
-from datetime import timedelta
 from email import message_from_bytes
 from email.headerregistry import Address
 from email.policy import default
@@ -16,7 +15,7 @@ from clusterra_events.mails import wanted
 from clusterra_events.mails.hourly_bound import HOUR_SECONDS, HourlyBound
 from clusterra_events.mails.sending import MailForm, MailSender, mail_id
 from clusterra_events.mails.targets import target_of
-from clusterra_events.mails.text import body_of, duration, shown, subject_of
+from clusterra_events.mails.text import body_of, shown, subject_of
 from clusterra_events.mails.wanted import Audience, audience_of, is_wanted
 from clusterra_events.settings import Settings
 from hypothesis import given
@@ -203,14 +202,6 @@ def test_a_digest_counts_all_tasks_so_far() -> None:
 
     assert subject_of(REF, event(fact)) == "[acme/main] Array 42 align: 7 completed, 3 failed, 3 left"
     assert "42_1, 42_9" in body_of(REF, event(fact), "")
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(-5, "0 s"), (59.9, "59 s"), (60, "1 min"), (3599, "59 min"), (7500, "2 h 5 min"), (3600 * 50, "2 d 2 h")],
-)
-def test_durations_are_for_people(seconds: float, text: str) -> None:
-    assert duration(timedelta(seconds=seconds)) == text
 
 
 @given(st.text(max_size=300), st.integers(1, 100))

@@ -4,10 +4,9 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from clusterra_contracts.events import AdminFact, ConditionFact, DigestFact, Event, Fact, JobFact, NewerFact, event_of
 from clusterra_contracts.identity import ClusterRef
-from clusterra_events.webhooks.slack_message import cut, duration, message_of
+from clusterra_events.webhooks.slack_message import cut, message_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,13 +121,6 @@ def test_a_cut_text_is_within_its_length_and_never_ends_within_an_escape(text: s
     assert 0 < len(found.encode("utf-16-le", "surrogatepass")) // 2 <= most
     rest = found.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
     assert not set("&<>\n") & set(rest)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (7500, "2 h 5 min"), (180_000, "2 d 2 h")]
-)
-def test_a_duration_is_short(seconds: int, shown: str) -> None:
-    assert duration(AT, datetime.fromtimestamp(AT.timestamp() + seconds, UTC)) == shown
 
 
 def test_the_condition_of_a_cluster_is_told() -> None:

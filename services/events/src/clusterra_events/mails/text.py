@@ -5,11 +5,13 @@ direction of writing is left in a mail, and long texts are cut off.
 """
 
 import unicodedata
-from datetime import datetime, timedelta
+from datetime import datetime
 from urllib.parse import quote
 
 from clusterra_contracts.events import BudgetFact, DigestFact, Event, JobFact, RunFact, SessionFact
 from clusterra_contracts.identity import ClusterRef
+
+from clusterra_events.durations import duration
 
 MOST_IN_SUBJECT = 60
 MOST_IN_LINE = 300
@@ -40,7 +42,7 @@ def shown(text: str, most: int = MOST_IN_LINE) -> str:
 
 
 def subject_of(ref: ClusterRef, event: Event) -> str:
-    """The subject, such as `[acme/main] Job 42 align: failed after 3 min (OUT_OF_MEMORY)`."""
+    """The subject, such as `[acme/main] Job 42 align: failed after 3 min 20 s (OUT_OF_MEMORY)`."""
     # The email package would decode an encoded word (RFC 2047) that somebody has written into a name.
     return f"[{ref.tenant}/{ref.cluster}] {_what_happened(event)}".replace("=?", "= ?")
 
@@ -84,20 +86,6 @@ def _after(fact: JobFact) -> str:
     return f" after {duration(fact.ended_at - fact.started_at)}"
 
 
-def duration(took: timedelta) -> str:
-    """A duration for people, such as `3 min` or `2 h 5 min`."""
-    seconds = max(int(took.total_seconds()), 0)
-    if seconds < 60:
-        return f"{seconds} s"
-    minutes = seconds // 60
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    return f"{hours // 24} d {hours % 24} h"
-
-
 def _counted(fact: DigestFact) -> str:
     """How many tasks of an array ended so far."""
     words = {"job.completed": "completed", "job.failed": "failed", "job.timeout": "reached the time limit"}
@@ -129,7 +117,7 @@ def _lines(event: Event) -> list[Line]:
             return [
                 ("Array", _named(fact.job_id, fact.name)),
                 ("Tasks", _counted(fact)),
-                ("Failed of late", tasks),
+                ("Newly failed", tasks),
                 ("Owner", fact.user),
                 ("From", _time(fact.since)),
                 ("Until", _time(fact.until)),

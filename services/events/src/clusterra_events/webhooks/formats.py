@@ -12,8 +12,8 @@ from clusterra_runtime.outbound import Network
 
 from clusterra_events.webhooks.posting import Poster
 from clusterra_events.webhooks.sender import Sender
-from clusterra_events.webhooks.sending import StandardSender
 from clusterra_events.webhooks.slack_sender import SlackSender
+from clusterra_events.webhooks.standard_sender import StandardSender
 
 
 class FormatSender:

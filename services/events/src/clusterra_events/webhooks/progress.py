@@ -15,12 +15,11 @@ from clusterra_runtime.backoff import Backoff
 from clusterra_runtime.nats.direct import StreamEnd
 from pydantic import Field
 
-from clusterra_events.webhooks.digests import Digests
+from clusterra_events.webhooks.digests import CLOCK_SKEW, Digests
 from clusterra_events.webhooks.records import Record
 
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 3600.0
-CLOCK_SKEW = timedelta(minutes=1)
 GIVE_UP_AFTER = timedelta(days=1)
 DISABLE_AFTER = timedelta(days=5)
 GONE = 410

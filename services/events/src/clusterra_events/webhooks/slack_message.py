@@ -5,7 +5,6 @@ Names and reasons are what users wrote. All of it is `plain_text`, in which Slac
 """
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 from clusterra_contracts.events import (
@@ -29,6 +28,8 @@ from clusterra_contracts.events import (
     WorkerFact,
 )
 from clusterra_contracts.identity import ClusterRef
+
+from clusterra_events.durations import duration
 
 MAX_TITLE = 150
 """Slack's limit of a header."""
@@ -77,17 +78,6 @@ def cut(text: str, most: int) -> str:
         parts.append(each)
         left -= _units(each)
     return "".join(parts).rstrip() + "…"
-
-
-def duration(begin: datetime, end: datetime) -> str:
-    """How long it took, such as `2 h 5 min`."""
-    seconds = max(int((end - begin).total_seconds()), 0)
-    days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds % 60} s" if minutes else f"{seconds} s"
 
 
 def _units(text: str) -> int:
@@ -161,7 +151,7 @@ def _not_of_a_user(event: Event) -> Told:
         case ConditionFact():
             how = "is degraded" if fact.kind == "cluster.degraded" else "has recovered"
             title = f"The cluster {how}: {fact.reason.replace('_', ' ')}"
-            return title, [fact.message, f"For {duration(fact.since, event.time)}"]
+            return title, [fact.message, f"For {duration(event.time - fact.since)}"]
         case BudgetFact():
             what = "The costs have reached" if fact.measure == "actual" else "The costs will reach"
             costs = f"{fact.micro_usd / 1e6:.2f} of {fact.limit_micro_usd / 1e6:.2f} USD"
@@ -182,9 +172,9 @@ def _not_of_a_user(event: Event) -> Told:
 def _job(fact: JobFact) -> Told:
     took = ""
     if fact.started_at is not None and fact.ended_at is not None:
-        took = f"Ran for {duration(fact.started_at, fact.ended_at)}"
+        took = f"Ran for {duration(fact.ended_at - fact.started_at)}"
     elif fact.started_at is not None:
-        took = f"Waited for {duration(fact.submitted_at, fact.started_at)}"
+        took = f"Waited for {duration(fact.started_at - fact.submitted_at)}"
     code = "" if fact.exit_code is None else f"Exit code {fact.exit_code}"
     gpus = sum(fact.gpus.values())
     size = ", ".join(
@@ -212,7 +202,7 @@ def _digest(fact: DigestFact) -> Told:
     left = "" if fact.tasks_left is None else f"Tasks left: {fact.tasks_left}"
     named = f"Failed: {failed}" if fact.failed_tasks else ""
     lines = [_named(fact.name), named, f"So far: {totals}" if totals else "", left, _owner(fact.user)]
-    return f"Array {fact.job_id}: {counts or 'no change'}", [*lines, f"In {duration(fact.since, fact.until)}"]
+    return f"Array {fact.job_id}: {counts or 'no change'}", [*lines, f"In {duration(fact.until - fact.since)}"]
 
 
 def _words(kind: str) -> str:
