@@ -92,6 +92,15 @@ async def test_a_receiver_that_refuses_is_told(boss: CommandLine, events: Webhoo
     assert passed.json["delivered"] is True
 
 
+async def test_why_slack_refused_is_told(boss: CommandLine, events: WebhooksStandIn) -> None:
+    webhook = (await boss("webhooks", "create", ADDRESS, "--name=CI", "--quiet")).out.strip()
+    events.outcome = rpc.Attempt(delivered=False, status=410, seconds=0.1, problem="the channel is archived")
+
+    tested = await boss("webhooks", "test", webhook)
+
+    assert (tested.code, tested.out) == (1, "failed, 410: the channel is archived\n")
+
+
 async def test_a_secret_is_rotated(boss: CommandLine, events: WebhooksStandIn) -> None:
     webhook = (await boss("webhooks", "create", ADDRESS, "--name=CI", "--quiet")).out.strip()
 

@@ -226,4 +226,6 @@ def _state(webhook: "Webhook") -> str:
 def _outcome(attempt: "WebhookAttempt") -> str:
     if attempt.status is None:
         return attempt.problem or "no answer"
-    return f"delivered, {attempt.status}" if attempt.delivered else f"failed, {attempt.status}"
+    if attempt.delivered:
+        return f"delivered, {attempt.status}"
+    return f"failed, {attempt.status}{f': {attempt.problem}' if attempt.problem else ''}"
