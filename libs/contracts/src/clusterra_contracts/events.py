@@ -5,6 +5,7 @@ entity, its version and the kind, so publishing a fact again makes the same id.
 """
 
 import operator
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, FailFast, Field, StringConstraints, Tag
@@ -107,7 +108,19 @@ AUDIT = "audit"
 AGENT_KINDS: tuple[str, ...] = (*get_args(WorkerKind), *get_args(MisclassifiedKind))
 """The kinds that edge-agents tell."""
 
-JOB_ENDS: frozenset[str] = frozenset({"job.completed", "job.failed", "job.cancelled", "job.timeout"})
+JOB_END_OF_STATE: Mapping[str, JobKind] = {
+    "COMPLETED": "job.completed",
+    "CANCELLED": "job.cancelled",
+    "TIMEOUT": "job.timeout",
+    "DEADLINE": "job.timeout",
+    "FAILED": "job.failed",
+    "NODE_FAIL": "job.failed",
+    "BOOT_FAIL": "job.failed",
+    "OUT_OF_MEMORY": "job.failed",
+    "PREEMPTED": "job.failed",
+}
+"""The kind of event that tells the end of a run, by the state of Slurm that it ended in."""
+JOB_ENDS: frozenset[str] = frozenset(JOB_END_OF_STATE.values())
 """The kinds that end the run of a job."""
 
 
@@ -148,7 +161,7 @@ class JobFact(Wire):
     time_limit_seconds: float | None = None
     """How long the run may take, as Slurm had it at this time; None without a limit."""
     mail: MailTypes = ()
-    """What its owner is to get a mail about, as `--mail-type` says: of MAIL_TYPES. It has no address."""
+    """What its owner is to get a mail about, as its `--mail-type` says, such as `END`. It has no address."""
     tasks_left: Annotated[int, Field(ge=0)] | None = Field(default=None, exclude_if=lambda each: each is None)
     """Of a task of an array: how many tasks of the array had not ended, as Slurm had it at this time. Left out for
     other jobs, and where it is not known. Tasks that end in the same second may have the same number."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusterra_contracts.events import JOB_ENDS, JobFact, JobKind
+from clusterra_contracts.events import JOB_END_OF_STATE, JOB_ENDS, JobFact, JobKind
 from clusterra_contracts.gres import gpu_count_of
 from clusterra_contracts.identity import JobId, now
 
@@ -19,18 +19,6 @@ from clusterra_proxy.watch.event_queue import PendingEvent
 
 UNKNOWN_UID = 65534
 """The uid that stands for an unknown owner (`nobody`): accounting's records hold no uid."""
-
-_ENDS: dict[str, JobKind] = {
-    "COMPLETED": "job.completed",
-    "CANCELLED": "job.cancelled",
-    "TIMEOUT": "job.timeout",
-    "DEADLINE": "job.timeout",
-    "FAILED": "job.failed",
-    "NODE_FAIL": "job.failed",
-    "BOOT_FAIL": "job.failed",
-    "OUT_OF_MEMORY": "job.failed",
-    "PREEMPTED": "job.failed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +43,7 @@ def transitions(record: JobRecord) -> tuple[JobTransition, ...]:
         found = [JobTransition(str(record.array or record.job_id), "job.submitted", version, submitted)]
     if record.started_at is not None:
         found.append(JobTransition(record.id, "job.running", version, record.started_at))
-    if (kind := _ENDS.get(record.state)) is not None:
+    if (kind := JOB_END_OF_STATE.get(record.state)) is not None:
         found.append(JobTransition(record.id, kind, version, record.end_time or record.started_at or submitted))
     return tuple(found)
 

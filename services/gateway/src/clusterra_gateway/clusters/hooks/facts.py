@@ -4,23 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusterra_contracts.events import Event, JobFact, JobKind, MachineFact, MachineKind, event_of
+from clusterra_contracts.events import (
+    JOB_END_OF_STATE,
+    JOB_ENDS,
+    Event,
+    JobFact,
+    JobKind,
+    MachineFact,
+    MachineKind,
+    event_of,
+)
 from clusterra_contracts.hook_http import INTERRUPTION, JobDetail, MachineEvent, MachineRecord
 from clusterra_contracts.identity import ClusterRef, now
 
 SERVICE = "gateway"
 
-_ENDS: Mapping[str, JobKind] = {
-    "COMPLETED": "job.completed",
-    "CANCELLED": "job.cancelled",
-    "TIMEOUT": "job.timeout",
-    "DEADLINE": "job.timeout",
-    "FAILED": "job.failed",
-    "NODE_FAIL": "job.failed",
-    "BOOT_FAIL": "job.failed",
-    "OUT_OF_MEMORY": "job.failed",
-    "PREEMPTED": "job.failed",
-}
 _MACHINES: Mapping[str, MachineKind] = {"running": "node.launched", "terminated": "node.terminated"}
 """By the state of an instance. The states between are no events."""
 
@@ -42,7 +40,7 @@ def _transitions(detail: JobDetail) -> list[_Transition]:
     found = [first]
     if detail.started_at is not None:
         found.append(_Transition("job.running", detail.job_id, detail.started_at))
-    kind = _ENDS.get(detail.state)
+    kind = JOB_END_OF_STATE.get(detail.state)
     if kind is not None:
         ended_at = detail.ended_at or detail.started_at or detail.submitted_at
         found.append(_Transition(kind, detail.job_id, ended_at))
@@ -63,7 +61,7 @@ def job_events(ref: ClusterRef, detail: JobDetail) -> list[Event]:
 
 def _job_fact(transition: _Transition, detail: JobDetail) -> JobFact:
     ran = transition.kind not in ("job.submitted", "job.requeued")
-    over = transition.kind in _ENDS.values()
+    over = transition.kind in JOB_ENDS
     started = detail.started_at is not None and ran
     return JobFact(
         kind=transition.kind,
