@@ -113,6 +113,8 @@ def _type_name(annotation: object) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
+    if field.default_factory is dict:
+        return "none"
     if field.default_factory is not None:
         return "made at the start"
     match field.default:
