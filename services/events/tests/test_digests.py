@@ -286,3 +286,17 @@ def test_only_events_of_tasks_are_counted() -> None:
 
     assert task_fact(fact) == fact
     assert task_fact(fact.model_copy(update={"job_id": "42"})) is None
+
+
+def test_no_digest_without_content_follows_one_that_was_due_among_many_arrays() -> None:
+    told = Told()
+    for array in range(1, MOST_ARRAYS + 2):
+        event, fact = task(array, 1)
+        told.digests = told.digests.counted(REF.cluster, event, fact, START)
+
+    told.tell(START + timedelta(minutes=2))
+    told.tell(START + timedelta(minutes=2))
+
+    assert len(told.sealed) == MOST_ARRAYS + 1
+    assert all(each.fact.counts for each in told.sealed)
+    assert len(told.digests.arrays) <= MOST_ARRAYS

@@ -212,6 +212,8 @@ class Digests(Record):
             return self._sealed(due, due.told(at))
         kept = tuple(each for each in self.arrays if not each.is_forgotten(at))
         if len(kept) > MOST_ARRAYS:
+            kept = _with_room(kept)
+        if len(kept) > MOST_ARRAYS:
             return self._sealed(kept[0], None)
         return self if len(kept) == len(self.arrays) else self.model_copy(update={"arrays": kept})
 
