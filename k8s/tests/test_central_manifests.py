@@ -24,8 +24,8 @@ from kube_definitions import define, definitions
 from kube_plane import account_without_rights
 
 OVERLAYS = ("dev", "prod")
-FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "admin")
-ACCOUNTS = ("nats", "topology", "tables", *SERVICES, "gateway-work", "admin")
+FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "authority", "admin")
+ACCOUNTS = ("nats", "topology", "tables", *SERVICES, "gateway-work", "authority", "admin")
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_the_settings_that_each_pod_names_are_there(kubectl: Path, name: str) ->
 
 @pytest.mark.parametrize(
     ("project", "group", "count"),
-    [("external-secrets", "external-secrets.io", 9), ("gateway-api", "gateway.networking.k8s.io", 2)],
+    [("external-secrets", "external-secrets.io", 10), ("gateway-api", "gateway.networking.k8s.io", 2)],
 )
 async def test_the_api_server_accepts_objects_of_other_projects(
     central: ControlPlane, kubectl: Path, tmp_path: Path, project: str, group: str, count: int

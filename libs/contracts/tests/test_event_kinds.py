@@ -6,12 +6,21 @@ import pytest
 from clusterra_contracts.bus import asyncapi
 from clusterra_contracts.bus.envelope import decode, encode
 from clusterra_contracts.event_kinds import MEANINGS, example
-from clusterra_contracts.events import KINDS, Event
+from clusterra_contracts.events import KINDS, Event, NewerFact
+from clusterra_contracts.webhooks import KindFilter
 from jsonschema import Draft202012Validator
+from pydantic import TypeAdapter
 
 
 def test_every_kind_has_a_meaning_and_no_other_has() -> None:
     assert set(MEANINGS) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_release_that_does_not_know_a_kind_reads_it_and_webhooks_can_name_it(kind: str) -> None:
+    family = kind.partition(".")[0]
+    assert NewerFact.model_validate({"kind": kind}).kind == kind
+    assert [TypeAdapter(KindFilter).validate_python(each) for each in (kind, f"{family}.*")]
 
 
 @pytest.mark.parametrize("kind", KINDS)

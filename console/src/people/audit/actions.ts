@@ -12,7 +12,7 @@ const GROUPS: Record<Group, true> = {
   action: true,
   budget: true,
   cluster: true,
-  bus_credential: true,
+  credential: true,
   file: true,
   invitation: true,
   job: true,

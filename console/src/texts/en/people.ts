@@ -198,8 +198,8 @@ export const people = {
     all: {
       action: "All actions on jobs",
       budget: "All budget actions",
-      bus_credential: "All bus credential actions",
       cluster: "All cluster actions",
+      credential: "All bus credential actions",
       file: "All file actions",
       invitation: "All invitation actions",
       job: "All job submissions",

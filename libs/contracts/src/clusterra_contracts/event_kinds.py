@@ -95,8 +95,8 @@ MEANINGS: Mapping[str, str] = {
     "webhook.deleted": "A webhook was deleted.",
     "webhook.disabled": "The events service disabled a webhook after days of failed deliveries.",
     "webhook.test": "A test of a webhook. It is delivered to this webhook alone, and is not archived.",
-    "bus_credential.created": "A bus credential was created: with it a program subscribes to events at NATS.",
-    "bus_credential.revoked": "A bus credential was revoked, and its connections were cut.",
+    "credential.created": "A bus credential was created: with it a program subscribes to events at NATS.",
+    "credential.revoked": "A bus credential was revoked, and its connections were cut.",
     "scim.user_created": "The tenant's directory provisioned a user.",
     "scim.user_changed": "The tenant's directory changed a user.",
     "scim.user_deleted": "The tenant's directory removed a user.",
@@ -187,7 +187,7 @@ _OF_ADMIN_FAMILY: Mapping[str, Mapping[str, Any]] = {
     "quota": {"subject": "user:ada"},
     "budget": {"subject": "user:ada"},
     "webhook": {"subject": "wh_0123456789abcdef", "detail": "CI"},
-    "bus_credential": {"subject": "bc_0123456789abcdef", "detail": "billing"},
+    "credential": {"subject": "bc_0123456789abcdef", "detail": "billing"},
     "scim": {"subject": f"{_SOME_ID}{_SOME_ID}"},
 }
 """What administrative actions are about, by the family of the kind."""

@@ -87,9 +87,7 @@ class BusCredentialRecords:
             unchanged = await self._directory.tenant_unchanged(actor.tenant)
             await self.check_room(actor.tenant, credential.public_key)
             put = Put(ACCOUNTS, key, _attributes(credential), Absent())
-            await self._audited.write(
-                actor.tenant, [_fact(actor, credential, "bus_credential.created")], put, [unchanged]
-            )
+            await self._audited.write(actor.tenant, [_fact(actor, credential, "credential.created")], put, [unchanged])
 
         await write_optimistically(attempt, contended=_contended())
 
@@ -121,7 +119,7 @@ class BusCredentialRecords:
                 condition=VersionIs(stored.version),
                 expires_at=int(time.time()) + REVOKED_KEPT_SECONDS,
             )
-            await self._audited.write(actor.tenant, [_fact(actor, stored.credential, "bus_credential.revoked")], gone)
+            await self._audited.write(actor.tenant, [_fact(actor, stored.credential, "credential.revoked")], gone)
 
         await write_optimistically(attempt, contended=_contended())
 
