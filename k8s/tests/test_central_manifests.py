@@ -21,7 +21,7 @@ from clusterra_contracts.bus.subjects import SHARD_COUNT
 from clusterra_lab.kube.kubernetes import ControlPlane, KubectlFailed
 from kube_account import VERBS, account
 from kube_definitions import define, definitions
-from kube_plane import account_without_rights
+from kube_plane import account_without_rights, unscheduled
 
 OVERLAYS = ("dev", "prod")
 FOLDERS = ("namespace", "nats", "topology", "tables", *SERVICES, "authority", "admin")
@@ -37,7 +37,7 @@ async def kubectl() -> Path:
 async def central(plane: ControlPlane, kubectl: Path) -> ControlPlane:
     """A control plane with the dev overlay applied."""
     await apply(plane, build(kubectl, CENTRAL / "base" / "namespace"))
-    await apply(plane, build(kubectl, CENTRAL / "overlays" / "dev"))
+    await apply(plane, unscheduled(build(kubectl, CENTRAL / "overlays" / "dev")))
     return plane
 
 

@@ -5,8 +5,9 @@ namespaces of its own, restores what it changes cluster-wide, and leaves the API
 cannot do so has a fixture `plane` of its own (`plane_or_skip`).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from clusterra_lab.kube.kubernetes import ControlPlane, control_plane
 from clusterra_lab.kube.programs.binaries import BinariesNotBuilt
 
 RIGHTS = Path(__file__).parents[3] / "k8s" / "edge" / "base" / "agent-rights.yaml"
+_WITH_PODS = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 _CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding")
 _NAMES = count()
 
@@ -66,6 +68,15 @@ async def new_namespace(plane: ControlPlane) -> str:
     await plane.kubectl("create", "namespace", name)
     await plane.kubectl("wait", "--for=create", "serviceaccount/default", f"--namespace={name}", "--timeout=120s")
     return name
+
+
+def unscheduled(manifests: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Manifests whose pods no scheduler takes. They outlive their tests, and would take the room of others."""
+    changed = deepcopy(list(manifests))
+    for manifest in changed:
+        if manifest["kind"] in _WITH_PODS:
+            manifest["spec"]["template"]["spec"]["schedulerName"] = "nobody"
+    return changed
 
 
 def agent_rights(namespace: str) -> list[dict[str, Any]]:

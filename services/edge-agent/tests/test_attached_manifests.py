@@ -11,7 +11,7 @@ from clusterra_edge_agent.settings import Settings
 from clusterra_lab.kube.kubernetes import ControlPlane
 from kube_account import LEASE, VERBS, Right, account
 from kube_definitions import define, definitions
-from kube_plane import account_without_rights
+from kube_plane import account_without_rights, unscheduled
 from kube_release import DIGESTS, readme_overlays, released_images
 
 ROOT = Path(__file__).parents[3]
@@ -72,7 +72,7 @@ async def test_a_sites_manifests_are_accepted_and_grant_exactly_the_agents_permi
     assert "replace-me" not in everything
     accepted = await plane.kubectl(*how, "--dry-run=server", input=everything)
     assert len(accepted.splitlines()) == len(manifests)
-    await plane.kubectl(*how, "--force-conflicts", input=everything)
+    await plane.kubectl(*how, "--force-conflicts", input=yaml.safe_dump_all(unscheduled(manifests)))
 
     agents_kubeconfig = await plane.service_account(target, "edge-agent")
     nobodys_kubeconfig = await account_without_rights(plane, namespace)

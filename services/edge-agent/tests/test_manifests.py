@@ -28,7 +28,7 @@ from clusterra_runtime import catalogue
 from clusterra_runtime.catalogue import CatalogueInvalid
 from kube_account import LEASE, VERBS, account
 from kube_definitions import define, definitions
-from kube_plane import account_without_rights
+from kube_plane import account_without_rights, unscheduled
 from kube_release import DIGESTS, readme_overlays, released_images
 
 ROOT = Path(__file__).parents[3]
@@ -254,7 +254,7 @@ async def slurm(plane: ControlPlane) -> ControlPlane:
 async def edge(slurm: ControlPlane, built: list[dict[str, Any]]) -> ControlPlane:
     """A control plane with all manifests applied, the policy in force, and one worker of memory-xlarge."""
     plane = slurm
-    await apply(plane, *(manifest for manifest in built if not is_karpenter(manifest)))
+    await apply(plane, *unscheduled(manifest for manifest in built if not is_karpenter(manifest)))
 
     async def in_force() -> bool:
         try:
