@@ -6,22 +6,18 @@ import re
 import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from authority_stand_in import signing
 from clusterra.credentials import FixedToken
 from clusterra.target import Target
 from clusterra_cli.spool.folder import Spool
 from clusterra_cli.spool.submits import keep
-from clusterra_contracts.identity import TenantRef, now
 from clusterra_contracts.registry import ScalingPolicy
-from clusterra_contracts.rpc.bus_logins import BusLogin, RevokeBusLogins, SignBusLogin
-from clusterra_contracts.rpc.reply import Done
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.user import ApiToken, User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
-from clusterra_runtime.nats.rpc import serve_tenant
 from command_line import CommandLine, Ran
 from command_snapshots import FOLDER, Leaf, Rule, Snapshot, called, leaves, rule
 from program_sign_in import decide
@@ -301,38 +297,24 @@ async def test_notifications(site: Site) -> None:
 
 
 async def test_bus_credentials(lab: Stack, site: Site) -> None:
-    """The lab has no accounts at NATS, so that a stand-in signs; admin/tests/test_authority.py has the authority."""
-
-    async def sign(ref: TenantRef, request: SignBusLogin) -> BusLogin:
-        expires_at = now() + timedelta(seconds=request.lifetime_seconds)
-        return BusLogin(jwt="a.signed.login", account="A" * 56, subject=f"event.{ref.tenant}.>", expires_at=expires_at)
-
-    async def revoke(_ref: TenantRef, _request: RevokeBusLogins) -> Done:
-        return Done()
-
-    served = [
-        await serve_tenant(lab.bus, "bus-login.acme", SignBusLogin, sign),
-        await serve_tenant(lab.bus, "bus-revocation.acme", RevokeBusLogins, revoke),
-    ]
     keys = [f"U{'A' * 54}{letter}" for letter in "ABC"]
-    made = await site.record(
-        "bus-credentials create",
-        *(f"{key} --name=CI {form}" for key, form in zip(keys, FORMS, strict=True)),
-        f"{keys[0]} --name=CI",
-        f"{keys[0]} --name=CI --cluster=absent",
-        "nokey --name=CI",
-        rules=BUS_CREDENTIAL,
-    )
-    credential = json.loads(made[1].out)["id"]
-    for other in (await site("bus-credentials", "list", "--quiet")).out.split():
-        if other != credential:
-            assert (await site("bus-credentials", "revoke", other)).code == 0
-    await site.record("bus-credentials list", *FORMS, rules=BUS_CREDENTIAL)
-    renewals = (*(f"{credential} {form}" for form in FORMS), f"bc_{'0' * 16}")
-    await site.record("bus-credentials renew", *renewals, rules=BUS_CREDENTIAL)
-    await site.record("bus-credentials revoke", f"{credential} --json", credential, rules=BUS_CREDENTIAL)
-    for each in served:
-        await each.unsubscribe()
+    async with signing(lab.bus):
+        made = await site.record(
+            "bus-credentials create",
+            *(f"{key} --name=CI {form}" for key, form in zip(keys, FORMS, strict=True)),
+            f"{keys[0]} --name=CI",
+            f"{keys[0]} --name=CI --cluster=absent",
+            "nokey --name=CI",
+            rules=BUS_CREDENTIAL,
+        )
+        credential = json.loads(made[1].out)["id"]
+        for other in (await site("bus-credentials", "list", "--quiet")).out.split():
+            if other != credential:
+                assert (await site("bus-credentials", "revoke", other)).code == 0
+        await site.record("bus-credentials list", *FORMS, rules=BUS_CREDENTIAL)
+        renewals = (*(f"{credential} {form}" for form in FORMS), f"bc_{'0' * 16}")
+        await site.record("bus-credentials renew", *renewals, rules=BUS_CREDENTIAL)
+        await site.record("bus-credentials revoke", f"{credential} --json", credential, rules=BUS_CREDENTIAL)
 
 
 async def test_webhooks(site: Site) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from authority_stand_in import signing
 from clusterra_lab.parts.user import User
 from clusterra_lab.stack.stack import LabOptions, Stack, stack
 
@@ -76,7 +77,7 @@ async def lab(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
     if os.geteuid() != 0:
         pytest.skip("the lab needs root, because its Slurm runs jobs as several users")
     options = LabOptions(environment=dict.fromkeys(LIMITS, "10000000"))
-    async with stack(tmp_path_factory.mktemp("openapi-lab"), options) as running:
+    async with stack(tmp_path_factory.mktemp("openapi-lab"), options) as running, signing(running.bus):
         yield running
 
 
