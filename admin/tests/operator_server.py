@@ -83,5 +83,5 @@ async def installed(directory: Path, clusters: Iterable[ClusterRef]) -> AsyncIte
 
 async def flushed(client: Client) -> None:
     """Wait until the server has handled all that the client has sent."""
-    await client.flush()
-    await client.flush()  # with nats-py the PING of the first overtakes buffered commands
+    await client.flush(60)
+    await client.flush(60)  # with nats-py the PING of the first overtakes buffered commands

@@ -34,7 +34,8 @@ async def built(folder: Path) -> Objects:
 @pytest.fixture
 async def objects(tmp_path: Path) -> Objects:
     secrets = tmp_path / "secrets"
-    for name in (*SECRETS, "nats/resolver.conf"):
+    of_authority = ("nats/authority.creds", "nats/authority-system.creds", "nats/authority.key")
+    for name in (*SECRETS, "nats/resolver.conf", *of_authority):
         (secrets / name).parent.mkdir(parents=True, exist_ok=True)
         (secrets / name).write_text(f"the content of {name}")
     site = CentralSite(tmp_path / "site", "10.253.1.0/24", "lab-1")

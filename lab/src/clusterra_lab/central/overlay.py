@@ -23,7 +23,7 @@ UID = 65532
 JWT_KEYS = "/etc/clusterra/proxy-jwt-keys"
 OIDC = "/etc/clusterra/gateway-oidc"
 _CLIENT_SECRET = "client-secret"
-_SHARED = ("gateway", "proxy", "scaler", "events", "admin", "tables", "topology")
+_SHARED = ("gateway", "proxy", "scaler", "events", "authority", "admin", "tables", "topology")
 """ConfigMaps that get the settings which the services share in the dev overlay."""
 
 
