@@ -207,6 +207,7 @@ class World:
             """slurmdbd is away, as far as accounts are concerned."""
 
         return SimpleNamespace(
+            mails=False,
             jobs_fresh=False,
             listener=None,
             nodes_fresh=True,
