@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from clusterra_events.webhooks.bounded_answer import MAX_BYTES, MAX_HEAD_BYTES
 from clusterra_events.webhooks.formats import FormatSender
-from clusterra_events.webhooks.resolving import MOST_ADDRESSES, OwnThreads
+from clusterra_events.webhooks.posting.bounded_answer import MAX_BYTES, MAX_HEAD_BYTES
+from clusterra_events.webhooks.posting.resolving import MOST_ADDRESSES, OwnThreads
 
 from .test_webhook_urls import attempt
 from .webhook_world import GUARD_SECONDS, LOOPBACK

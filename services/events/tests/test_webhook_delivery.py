@@ -21,7 +21,7 @@ from clusterra_contracts.webhooks import WebhookSecret
 from clusterra_events.webhooks import delivery, progress, sweep
 from clusterra_events.webhooks.delivery import Target, Visited
 from clusterra_events.webhooks.formats import FormatSender
-from clusterra_events.webhooks.posting import MAX_ANSWER_BYTES
+from clusterra_events.webhooks.posting.poster import MAX_ANSWER_BYTES
 from clusterra_events.webhooks.state_table import DELIVERIES
 from clusterra_lab.machine.process import until
 from clusterra_lab.parts.nats import NatsServer, nats_server

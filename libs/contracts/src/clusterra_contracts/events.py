@@ -455,6 +455,15 @@ KINDS: tuple[str, ...] = tuple(_NAMES)
 """The kinds of all facts that this release knows."""
 
 
+def kinds_of(name: str) -> frozenset[str]:
+    """The kinds that a name means: one kind, all of a family (`job.*`), or all of the audit (`audit`); else none."""
+    if name == AUDIT:
+        return AUDITED_KINDS
+    if name.endswith(".*"):
+        return frozenset(kind for kind in KINDS if kind.startswith(name.removesuffix("*")))
+    return frozenset({name}).intersection(KINDS)
+
+
 def _fact_of(given: Any) -> str:
     kind = given.get("kind") if isinstance(given, dict) else getattr(given, "kind", None)
     return _NAMES.get(kind, NewerFact.__name__) if isinstance(kind, str) else NewerFact.__name__

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from clusterra_contracts.bus.envelope import InvalidMessage
-from clusterra_contracts.events import AUDIT, AUDITED_KINDS, KINDS, Event
+from clusterra_contracts.events import AUDITED_KINDS, KINDS, Event, kinds_of
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.reply import RpcError
 from clusterra_contracts.rpc.slurm import Viewer
@@ -103,16 +103,11 @@ def matching_kinds(patterns: Iterable[str]) -> frozenset[str]:
     """
     found: set[str] = set()
     for pattern in patterns:
-        family = pattern.removesuffix("*") if pattern.endswith(".*") else None
-        if pattern == AUDIT:
-            found |= AUDITED_KINDS
-            continue
-        matching = [kind for kind in KINDS if kind == pattern or (family is not None and kind.startswith(family))]
-        if not matching:
+        if not (matching := kinds_of(pattern)):
             raise RpcFailed(
                 RpcError(kind="invalid", detail=f"unknown event kind {pattern!r}", hint=f"kinds: {', '.join(KINDS)}")
             )
-        found.update(matching)
+        found |= matching
     return frozenset(found)
 
 

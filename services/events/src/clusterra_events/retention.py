@@ -4,25 +4,16 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated
 
-from clusterra_contracts.events import AUDIT, AUDITED_KINDS, KINDS
+from clusterra_contracts.events import AUDIT, KINDS, kinds_of
 from pydantic import AfterValidator
 
 DAY_SECONDS = 86_400.0
 MAX_DAYS = 3650.0
 
 
-def _members(name: str) -> frozenset[str]:
-    """The kinds that a name of the setting means: `audit`, all of a family (`job.*`), or one kind."""
-    if name == AUDIT:
-        return AUDITED_KINDS
-    if name.endswith(".*"):
-        return frozenset(kind for kind in KINDS if kind.startswith(name.removesuffix("*")))
-    return frozenset({name}).intersection(KINDS)
-
-
 def _checked(days: dict[str, float]) -> dict[str, float]:
     for name, given in days.items():
-        if not _members(name):
+        if not kinds_of(name):
             raise ValueError(f"{name!r} is no kind of events, no family such as 'job.*', and not '{AUDIT}'")
         if not (math.isfinite(given) and 0 < given <= MAX_DAYS):
             raise ValueError(f"{name!r} must be kept for more than 0 and at most {MAX_DAYS:.0f} days")
@@ -42,7 +33,7 @@ class Retention:
         self._of = dict[str, float]()
         for name, given in (days or {}).items():
             if name not in KINDS:
-                for kind in _members(name):
+                for kind in kinds_of(name):
                     self._of[kind] = max(self._of.get(kind, 0.0), given * DAY_SECONDS)
         self._of |= {name: given * DAY_SECONDS for name, given in (days or {}).items() if name in KINDS}
 

@@ -1,8 +1,9 @@
 """Bounds the mails to a person in an hour, so that no loop of jobs floods anybody."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
+
+from clusterra_runtime.bounded_cache import BoundedCache
 
 HOUR_SECONDS = 3600.0
 MOST_KEYS = 20_000
@@ -17,22 +18,18 @@ class HourlyBound[K: Hashable]:
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
-        self._hours = OrderedDict[K, tuple[float, int]]()
-        """Key -> when the hour began, and how many mails were sent since."""
+        self._hours = BoundedCache[K, tuple[float, int]](MOST_KEYS, clock=clock)
+        """Key -> when the hour ends, and how many mails were sent in it."""
 
     def left(self, key: K) -> int:
         """How many mails may still be sent in the present hour."""
-        return max(self._most - self._hour(key)[1], 0)
+        _, sent = self._hour(key)
+        return max(self._most - sent, 0)
 
     def count(self, key: K) -> None:
         """Count a mail that was sent."""
-        began, sent = self._hour(key)
-        self._hours[key] = began, sent + 1
-        self._hours.move_to_end(key)
-        if len(self._hours) > MOST_KEYS:
-            self._hours.popitem(last=False)
+        ends_at, sent = self._hour(key)
+        self._hours.put(key, (ends_at, sent + 1), seconds=ends_at - self._clock())
 
     def _hour(self, key: K) -> tuple[float, int]:
-        at = self._clock()
-        began, sent = self._hours.get(key, (at, 0))
-        return (at, 0) if at - began >= HOUR_SECONDS else (began, sent)
+        return self._hours.get(key) or (self._clock() + HOUR_SECONDS, 0)

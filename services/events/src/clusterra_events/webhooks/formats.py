@@ -10,7 +10,7 @@ from clusterra_contracts.rpc.webhooks import ATTEMPT_SECONDS, Attempt
 from clusterra_contracts.webhooks import Webhook
 from clusterra_runtime.outbound import Network
 
-from clusterra_events.webhooks.posting import Poster
+from clusterra_events.webhooks.posting.poster import Poster
 from clusterra_events.webhooks.sender import Sender
 from clusterra_events.webhooks.slack_sender import SlackSender
 from clusterra_events.webhooks.standard_sender import StandardSender

@@ -9,7 +9,7 @@ from clusterra_contracts.rpc.webhooks import Attempt
 from clusterra_contracts.webhooks import Webhook
 from prometheus_client import Counter
 
-from clusterra_events.webhooks.posting import Answer
+from clusterra_events.webhooks.posting.poster import Answer
 
 ATTEMPTS = Counter("clusterra_webhook_attempts_total", "Events sent to webhooks, by outcome", ("outcome",))
 

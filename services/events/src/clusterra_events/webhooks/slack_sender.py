@@ -8,15 +8,15 @@ import asyncio
 import hashlib
 import json
 import time
-from collections import OrderedDict
 
 from clusterra_contracts.events import Event
 from clusterra_contracts.identity import ClusterRef
 from clusterra_contracts.rpc.webhooks import Attempt
 from clusterra_contracts.webhooks import Webhook
+from clusterra_runtime.bounded_cache import BoundedCache
 from clusterra_runtime.rate_limit import RateLimit
 
-from clusterra_events.webhooks.posting import Answer, Poster
+from clusterra_events.webhooks.posting.poster import Answer, Poster
 from clusterra_events.webhooks.sender import attempt_of
 from clusterra_events.webhooks.slack_message import message_of
 
@@ -45,19 +45,19 @@ KNOWN_ERRORS = {
 class SlackSender:
     """Sends messages to incoming webhooks."""
 
-    def __init__(self, poster: Poster, *, per_second: float = MESSAGES_PER_SECOND) -> None:
+    def __init__(self, poster: Poster) -> None:
         self._poster = poster
-        self._limit = RateLimit(per_second, 1)
-        self._paused: OrderedDict[str, float] = OrderedDict()
+        self._limit = RateLimit(MESSAGES_PER_SECOND, 1)
+        self._paused = BoundedCache[str, float](MAX_PAUSES)
+        """Until when nothing is sent to a URL, by its digest and `time.monotonic`."""
 
     async def send(self, webhook: Webhook, ref: ClusterRef, event: Event) -> Attempt:
         """Send an event of a cluster once. Whatever goes wrong is in the attempt."""
         began = time.monotonic()
         key = hashlib.sha256(webhook.url.encode()).hexdigest()
-        left = self._paused.get(key, began) - began
-        if left > 0:
-            return attempt_of(Answer(problem=f"Slack asked for a pause, which lasts {left:.0f} s more"), began)
-        self._paused.pop(key, None)
+        if (until := self._paused.get(key)) is not None:
+            problem = f"Slack asked for a pause, which lasts {until - began:.0f} s more"
+            return attempt_of(Answer(problem=problem), began)
         taken = self._limit.take(key)
         if not taken.admitted:
             await asyncio.sleep(min(taken.next_seconds, 1 / MESSAGES_PER_SECOND))
@@ -69,14 +69,9 @@ class SlackSender:
         body = json.dumps(message_of(ref, event)).encode()
         answer = await self._poster.post(webhook.url, {"Content-Type": "application/json"}, body)
         if answer.status == 429:
-            self._pause(key, pause_of(answer.retry_after))
+            seconds = pause_of(answer.retry_after)
+            self._paused.put(key, time.monotonic() + seconds, seconds=seconds)
         return attempt_of(told(answer), sent_at)
-
-    def _pause(self, key: str, seconds: float) -> None:
-        self._paused[key] = time.monotonic() + seconds
-        self._paused.move_to_end(key)
-        while len(self._paused) > MAX_PAUSES:
-            self._paused.popitem(last=False)
 
 
 def pause_of(retry_after: str) -> int:

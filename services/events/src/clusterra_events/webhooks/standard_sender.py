@@ -7,7 +7,7 @@ from clusterra_contracts.identity import ClusterRef, now
 from clusterra_contracts.rpc.webhooks import Attempt
 from clusterra_contracts.webhooks import Webhook
 
-from clusterra_events.webhooks.posting import Answer, Poster
+from clusterra_events.webhooks.posting.poster import Answer, Poster
 from clusterra_events.webhooks.sender import attempt_of
 from clusterra_events.webhooks.signature import SecretUnusable, message_id, signed_headers
 

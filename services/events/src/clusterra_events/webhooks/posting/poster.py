@@ -21,8 +21,8 @@ from clusterra_runtime.outbound import AddressRefused, Network
 from clusterra_runtime.user_url import Scheme, UrlRefused, UserUrl, outbound_of, user_url
 from yarl import URL
 
-from clusterra_events.webhooks.bounded_answer import BoundedAnswer
-from clusterra_events.webhooks.resolving import OwnThreads
+from clusterra_events.webhooks.posting.bounded_answer import BoundedAnswer
+from clusterra_events.webhooks.posting.resolving import OwnThreads
 
 MAX_ANSWER_BYTES = 16 * 1024
 CONNECTIONS = 96

@@ -1,0 +1,1 @@
+"""Posts requests to URLs that users chose, within bounds."""
