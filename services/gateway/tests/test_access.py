@@ -1,11 +1,12 @@
 """Access: API tokens, requests of other sites, and the separation of tenants."""
 
 import asyncio
+import posixpath
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
-import yarl
 from clusterra_contracts.bus.envelope import encode
 from clusterra_contracts.bus.topology import CONDITIONS
 from clusterra_contracts.condition import ClusterCondition, Degradation
@@ -210,7 +211,7 @@ async def test_every_cluster_route_answers_404_for_another_tenants_cluster(world
             if "{cluster_id}" not in route.path or not isinstance(route, PrivateRoute):
                 continue
             path = example_path(route, cluster)
-            if yarl.URL(path).path in own:
+            if posixpath.normpath(unquote(path)) in own:
                 continue  # The client has resolved `..`, and asks for a route of the caller's own workspace.
             # A route for owners refuses an admin before it looks at the cluster.
             expected = {403, 404} if route.role == "owner" else {404}

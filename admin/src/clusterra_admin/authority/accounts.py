@@ -17,7 +17,7 @@ from clusterra_admin.secrets import nats_jwt
 from clusterra_admin.secrets.nats_jwt import Claims, shared
 from clusterra_admin.secrets.nkey import Key
 
-SUBSCRIPTIONS = 2
+SUBSCRIPTIONS = 4
 """The most subscriptions of one connection. Of each event the server holds a copy for each, until it is read."""
 CONNECTIONS = 2 * MAX_BUS_CREDENTIALS
 """The most connections of a tenant's integrations together, at each server."""
