@@ -120,7 +120,7 @@ function reaches(before: string): boolean {
 
 describe("the checker", () => {
   it("finds what is wrong at its line", () => {
-    const found = check("#!/bin/bash\n#SBATCH --foo\n#SBATCH --time=x\n#SBATCH --uid=1 --mail-user=a\nls\n\n#SBATCH --mem=1G\n");
+    const found = check("#!/bin/bash\n#SBATCH --foo\n#SBATCH --time=x\n#SBATCH --uid=1 --comment=a\nls\n\n#SBATCH --mem=1G\n");
     expect(found.map(({ line, severity }) => [line, severity])).toEqual([
       [2, "error"],
       [3, "error"],
